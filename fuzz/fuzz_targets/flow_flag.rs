@@ -9,10 +9,12 @@ fuzz_target!(|data: &[u8]| {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let mut sourced = ScenarioFile::default();
     if let Err(message) = sourced.set_flows(&[text.to_owned()]) {
+        let message = message.to_string();
         assert!(!message.trim().is_empty() && !message.contains('\n'), "{message:?}");
         return;
     }
     if let Err(message) = sourced.resolve(&|_| Err("no files here".into())) {
+        let message = message.to_string();
         assert!(!message.trim().is_empty() && !message.contains('\n'), "{message:?}");
     }
 });

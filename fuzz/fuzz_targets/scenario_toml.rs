@@ -12,10 +12,10 @@ fn is_one_line(message: &str) -> bool {
 fuzz_target!(|data: &[u8]| {
     let Ok(text) = std::str::from_utf8(data) else { return };
     match ScenarioFile::from_toml(text, "fuzz.toml") {
-        Err(message) => assert!(is_one_line(&message), "{message:?}"),
+        Err(message) => assert!(is_one_line(&message.to_string()), "{message:?}"),
         Ok(sourced) => {
             if let Err(message) = sourced.resolve(&|_| Err("no files here".into())) {
-                assert!(is_one_line(&message), "{message:?}");
+                assert!(is_one_line(&message.to_string()), "{message:?}");
             }
         }
     }

@@ -84,7 +84,7 @@ impl Runner {
             Backend::Sim => Ok(engine::run_with(setup, progress)),
             Backend::Uml => {
                 let job = serde_json::to_string(scenario).map_err(|error| format!("scenario: {error}"))?;
-                launch::run(&self.kernel, &job, setup).map(|ran| ran.output)
+                Ok(launch::run(&self.kernel, &job, setup)?.output)
             }
             Backend::Kernel => {
                 let (mut output, provenance) = kernel::run::run(setup, progress)?;
@@ -115,6 +115,6 @@ pub fn warning(result: &RunResult) -> Option<String> {
 pub fn uml_guest(directory: &str) -> ! {
     guest::main(directory, |job| {
         let sourced = ScenarioFile::from_json(job, "job")?;
-        sourced.resolve(&trace_reader)
+        Ok(sourced.resolve(&trace_reader)?)
     })
 }

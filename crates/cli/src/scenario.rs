@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use bbrlab_sim::scenario::ScenarioFile;
+use bbrlab_sim::scenario::{ScenarioFile, TraceReadError};
 
 use crate::{Failure, inputs};
 
@@ -35,7 +35,7 @@ fn read(path: &Path) -> Result<ScenarioFile, Failure> {
         .map_err(|error| format!("{shown}: {error}; name a scenario in TOML or the JSON of a result"))?;
     // A result names its trace relative to the directory where the command ran.
     if text.trim_start().starts_with('{') || path.extension().is_some_and(|extension| extension == "json") {
-        return ScenarioFile::from_json(&text, &shown);
+        return Ok(ScenarioFile::from_json(&text, &shown)?);
     }
     let mut sourced = ScenarioFile::from_toml(&text, &shown)?;
     // A scenario names its trace relative to itself, so that both can move together.
@@ -51,8 +51,8 @@ fn read(path: &Path) -> Result<ScenarioFile, Failure> {
 }
 
 /// Reads a delivery trace, or returns the error.
-pub fn trace_reader(file: &str) -> Result<String, String> {
+pub fn trace_reader(file: &str) -> Result<String, TraceReadError> {
     let path = Path::new(file);
     let shown = if inputs::is_stdin(path) { inputs::name(path) } else { format!("{file:?}") };
-    inputs::trace(path).map_err(|error| format!("{shown}: {error}; name a mahimahi delivery trace"))
+    inputs::trace(path).map_err(|error| format!("{shown}: {error}; name a mahimahi delivery trace").into())
 }

@@ -5,12 +5,12 @@ use bbrlab_sim::backend::Backend;
 use bbrlab_sim::scenario::support;
 use bbrlab_sim::setup::Setup;
 
-use crate::flows::Failure;
+use crate::Result;
 use crate::kernel::ours;
 
 /// Rejects a setup that a backend cannot run, with the value and the backends that can run it.
-pub fn check(backend: Backend, setup: &Setup) -> Result<(), Failure> {
-    support::check(backend, setup).map_err(|unsupported| unsupported.to_string())?;
+pub fn check(backend: Backend, setup: &Setup) -> Result<()> {
+    support::check(backend, setup)?;
     match backend {
         Backend::Kernel => setup.flows.iter().try_for_each(ours::check),
         Backend::Sim | Backend::Uml | Backend::Quic(_) => Ok(()),

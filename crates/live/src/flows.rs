@@ -18,10 +18,7 @@ use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFl
 use crate::meter::Count;
 use crate::socket::{self, Dial};
 use crate::tcp_info::{BbrInfo, TcpInfo};
-use crate::{clock, columns, recv_socket, send_socket};
-
-/// A one-line error message.
-pub type Failure = String;
+use crate::{Error, Result, clock, columns, recv_socket, send_socket};
 
 /// Port on which every receiver listens.
 const PORT: u16 = 5001;
@@ -58,16 +55,16 @@ pub trait Path {
     /// Starts the run; time zero is `zero_ns` of [`clock::now_ns`].
     fn begin(&mut self, zero_ns: u64);
     /// Applies a change of the schedule now. A path that follows its schedule by itself does nothing.
-    fn change(&mut self, change: &Change) -> Result<(), Failure>;
+    fn change(&mut self, change: &Change) -> Result<()>;
     /// Ends the warm-up.
-    fn measure_from_here(&mut self) -> Result<(), Failure>;
+    fn measure_from_here(&mut self) -> Result<()>;
     /// Bytes that a bulk receiver lets accumulate before it wakes; its window is far larger.
     ///
     /// Reading has a side effect: the kernel immediately acknowledges data that a read finds and no ACK has covered
     /// (`tcp_cleanup_rbuf`).
     fn low_water(&self) -> u64;
     /// Fills in the counters up to now.
-    fn sample(&mut self, seen: &mut PathCounters) -> Result<(), Failure>;
+    fn sample(&mut self, seen: &mut PathCounters) -> Result<()>;
 }
 
 /// Path counters since the start of the run.
@@ -138,9 +135,9 @@ fn shows_state(flow: &FlowSetup) -> bool {
 }
 
 /// Drives all flows from the start of the run to its end.
-pub fn drive(setup: &Setup, ends: &[Endpoints], path: &mut dyn Path) -> Result<DriverOutput, Failure> {
+pub fn drive(setup: &Setup, ends: &[Endpoints], path: &mut dyn Path) -> Result<DriverOutput> {
     let low_water = recv_socket::share(path.low_water(), setup.flows.len());
-    let mut driver = Driver::new(setup, ends, low_water).map_err(|error| format!("sockets: {error}"))?;
+    let mut driver = Driver::new(setup, ends, low_water).map_err(Error::io("sockets"))?;
     driver.run(path)?;
     Ok(std::mem::take(&mut driver.driven))
 }
@@ -258,7 +255,7 @@ impl<'a> Driver<'a> {
         Time::nanos(clock::now_ns() - self.zero)
     }
 
-    fn run(&mut self, path: &mut dyn Path) -> Result<(), Failure> {
+    fn run(&mut self, path: &mut dyn Path) -> Result<()> {
         self.zero = clock::now_ns();
         path.begin(self.zero);
         let mut events = vec![EpollEvent::empty(); 256];
@@ -272,21 +269,21 @@ impl<'a> Driver<'a> {
             let wait = due.as_nanos().saturating_sub(self.now().as_nanos()).max(1);
             self.timer
                 .set(Expiration::OneShot(std::time::Duration::from_nanos(wait).into()), TimerSetTimeFlags::empty())
-                .map_err(|error| format!("timer: {error}"))?;
+                .map_err(Error::call("timer"))?;
             let count = match self.epoll.wait(&mut events, EpollTimeout::NONE) {
                 Ok(count) => count,
                 Err(nix::errno::Errno::EINTR) => continue,
-                Err(error) => return Err(format!("epoll: {error}")),
+                Err(source) => return Err(Error::Call { what: "epoll".to_owned(), source }),
             };
             for event in &events[..count] {
-                self.on_ready(event.data()).map_err(|error| format!("flow: {error}"))?;
+                self.on_ready(event.data()).map_err(Error::io("flow"))?;
             }
         }
         self.finish(path)
     }
 
     /// Performs all actions that are due, and returns the time of the next one.
-    fn act(&mut self, now: Time, path: &mut dyn Path) -> Result<Time, Failure> {
+    fn act(&mut self, now: Time, path: &mut dyn Path) -> Result<Time> {
         while let Some(change) = self.setup.schedule.get(self.next_change).filter(|change| change.at <= now) {
             path.change(change)?;
             if let bbrlab_sim::setup::ChangeKind::Rate(rate) = change.what {
@@ -310,8 +307,7 @@ impl<'a> Driver<'a> {
             next = next.min(self.setup.warmup);
         }
         for index in 0..self.flows.len() {
-            let due =
-                self.act_flow(index, now).map_err(|error| format!("{}: {error}", self.setup.flows[index].name))?;
+            let due = self.act_flow(index, now).map_err(Error::io(&self.setup.flows[index].name))?;
             next = next.min(due);
         }
         Ok(next)
@@ -470,7 +466,7 @@ impl<'a> Driver<'a> {
         Ok(())
     }
 
-    fn begin_measuring(&mut self, now: Time, path: &mut dyn Path) -> Result<(), Failure> {
+    fn begin_measuring(&mut self, now: Time, path: &mut dyn Path) -> Result<()> {
         self.measuring = true;
         path.measure_from_here()?;
         path.sample(&mut self.seen)?;
@@ -480,7 +476,7 @@ impl<'a> Driver<'a> {
             self.driven.capacity_bits[link] = 0.0;
         }
         for (flow, driven) in self.flows.iter_mut().zip(&mut self.driven.flows) {
-            flow.look().map_err(|error| format!("TCP_INFO: {error}"))?;
+            flow.look().map_err(Error::io("TCP_INFO"))?;
             driven.mark = flow.info;
         }
         Ok(())
@@ -492,7 +488,7 @@ impl<'a> Driver<'a> {
         *since = now;
     }
 
-    fn sample(&mut self, now: Time, path: &mut dyn Path) -> Result<(), Failure> {
+    fn sample(&mut self, now: Time, path: &mut dyn Path) -> Result<()> {
         path.sample(&mut self.seen)?;
         let recorded = self.setup.sample.is_some();
         if recorded {
@@ -501,7 +497,7 @@ impl<'a> Driver<'a> {
         for (index, flow) in self.flows.iter_mut().enumerate() {
             let driven = &mut self.driven.flows[index];
             if driven.finished.is_none() {
-                flow.look().map_err(|error| format!("TCP_INFO: {error}"))?;
+                flow.look().map_err(Error::io("TCP_INFO"))?;
             }
             if flow.info.state != 0
                 && shows_state(&self.setup.flows[index])
@@ -532,7 +528,7 @@ impl<'a> Driver<'a> {
         Ok(())
     }
 
-    fn finish(&mut self, path: &mut dyn Path) -> Result<(), Failure> {
+    fn finish(&mut self, path: &mut dyn Path) -> Result<()> {
         if !self.measuring {
             self.begin_measuring(self.setup.duration, path)?;
         }
@@ -542,7 +538,7 @@ impl<'a> Driver<'a> {
             self.account_capacity(link, self.setup.duration);
         }
         for (flow, driven) in self.flows.iter_mut().zip(&mut self.driven.flows) {
-            flow.look().map_err(|error| format!("TCP_INFO: {error}"))?;
+            flow.look().map_err(Error::io("TCP_INFO"))?;
             (driven.end, driven.bbr) = (flow.info, flow.bbr);
         }
         Ok(())

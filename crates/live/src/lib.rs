@@ -8,6 +8,7 @@ pub mod backends;
 pub mod capture;
 pub mod clock;
 mod columns;
+mod error;
 pub mod ethtool;
 pub mod flows;
 #[cfg(feature = "host")]
@@ -27,3 +28,5 @@ pub mod tcp_info;
 pub mod uml;
 pub mod watch;
 pub mod wire;
+
+pub use error::{Error, Result};

@@ -10,7 +10,7 @@
 //!         println!("{} → {}: cwnd {}, bw {} B/s", connection.local, connection.remote, info.snd_cwnd, bbr.bw);
 //!     }
 //! }
-//! # Ok::<(), String>(())
+//! # Ok::<(), bbrlab_live::Error>(())
 //! ```
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -19,6 +19,7 @@ use netlink_sys::protocols::NETLINK_SOCK_DIAG;
 use netlink_sys::{Socket, SocketAddr as KernelAddress};
 
 use crate::tcp_info::{BbrInfo, TcpInfo};
+use crate::{Error, Result};
 
 /// `SOCK_DIAG_BY_FAMILY`.
 const BY_FAMILY: u16 = 20;
@@ -93,7 +94,7 @@ pub struct Connection {
 }
 
 /// Lists the connections of this network namespace. Requires no privileges.
-pub fn dump(query: &Query) -> Result<Vec<Connection>, String> {
+pub fn dump(query: &Query) -> Result<Vec<Connection>> {
     let families: &[Family] = match query.family {
         None => &[Family::V4, Family::V6],
         Some(Family::V4) => &[Family::V4],
@@ -109,15 +110,14 @@ pub fn dump(query: &Query) -> Result<Vec<Connection>, String> {
     Ok(all)
 }
 
-fn ask(query: &Query, family: Family, all: &mut Vec<Connection>) -> Result<(), String> {
-    let fault = |error: std::io::Error| format!("sock_diag: {error}; it needs a kernel with CONFIG_INET_DIAG");
-    let mut socket = Socket::new(NETLINK_SOCK_DIAG).map_err(fault)?;
-    socket.bind_auto().map_err(fault)?;
-    socket.connect(&KernelAddress::new(0, 0)).map_err(fault)?;
-    socket.send(&request(query, family), 0).map_err(fault)?;
+fn ask(query: &Query, family: Family, all: &mut Vec<Connection>) -> Result<()> {
+    let mut socket = Socket::new(NETLINK_SOCK_DIAG).map_err(Error::SockDiag)?;
+    socket.bind_auto().map_err(Error::SockDiag)?;
+    socket.connect(&KernelAddress::new(0, 0)).map_err(Error::SockDiag)?;
+    socket.send(&request(query, family), 0).map_err(Error::SockDiag)?;
     let mut buffer = vec![0; BUFFER];
     loop {
-        let length = socket.recv(&mut buffer.as_mut_slice(), 0).map_err(fault)?;
+        let length = socket.recv(&mut buffer.as_mut_slice(), 0).map_err(Error::SockDiag)?;
         if parse(&buffer[..length], all)? == DumpState::Last {
             return Ok(());
         }
@@ -152,12 +152,12 @@ pub enum DumpState {
 }
 
 /// Parses one datagram of the reply. Truncated or unknown parts are skipped.
-pub fn parse(mut bytes: &[u8], all: &mut Vec<Connection>) -> Result<DumpState, String> {
+pub fn parse(mut bytes: &[u8], all: &mut Vec<Connection>) -> Result<DumpState> {
     while bytes.len() >= HEADER {
         let length = usize::try_from(u32_at(bytes, 0)).unwrap_or(usize::MAX);
         let kind = u16_at(bytes, 4);
         if length < HEADER {
-            return Err(format!("sock_diag: a message of {length} bytes, which has no room for its header"));
+            return Err(Error::SockDiagShort(length));
         }
         let body = &bytes[HEADER..length.min(bytes.len())];
         match kind {
@@ -165,11 +165,7 @@ pub fn parse(mut bytes: &[u8], all: &mut Vec<Connection>) -> Result<DumpState, S
             ERROR => {
                 let number = u32_at(body, 0) as i32;
                 let error = std::io::Error::from_raw_os_error(number.wrapping_neg());
-                return if number == 0 {
-                    Ok(DumpState::Last)
-                } else {
-                    Err(format!("sock_diag: the kernel reports: {error}"))
-                };
+                return if number == 0 { Ok(DumpState::Last) } else { Err(Error::SockDiagReports(error)) };
             }
             BY_FAMILY => all.extend(connection(body)),
             _ => {}
@@ -279,7 +275,7 @@ mod tests {
     #[test]
     fn a_message_is_read_whole() {
         let mut all = Vec::new();
-        assert_eq!(parse(&message(), &mut all), Ok(DumpState::More));
+        assert_eq!(parse(&message(), &mut all).unwrap(), DumpState::More);
         let one = &all[0];
         assert_eq!((one.local.to_string().as_str(), one.remote.to_string().as_str()), ("10.0.0.1:5001", "10.0.0.2:80"));
         assert_eq!(one.congestion_control.as_deref(), Some("bbr"));
@@ -317,7 +313,7 @@ mod tests {
         bytes.resize(HEADER, 0);
         bytes.extend_from_slice(&(-libc::ENOENT).to_ne_bytes());
         let error = parse(&bytes, &mut Vec::new()).unwrap_err();
-        assert!(error.starts_with("sock_diag: the kernel reports: ") && !error.contains('\n'), "{error}");
+        assert!(matches!(error, Error::SockDiagReports(_)) && !error.to_string().contains('\n'), "{error}");
     }
 
     /// A connection of our own on loopback: equal through `sock_diag` and `getsockopt`.

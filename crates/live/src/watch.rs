@@ -8,7 +8,7 @@
 //! for one in watcher.look(&Filter::default())? {
 //!     println!("{} → {}: {} at RTT {:.1} ms", one.local, one.remote, one.cc, one.rtt_ms);
 //! }
-//! # Ok::<(), String>(())
+//! # Ok::<(), bbrlab_live::Error>(())
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,10 +17,10 @@ use std::net::{IpAddr, SocketAddr};
 use bbrlab_core::State;
 use serde::Serialize;
 
-use crate::clock;
 use crate::columns::state_of;
 use crate::sock_diag::{self, Query};
 use crate::tcp_info::{Bbr3Phase, BbrInfo, TcpInfo};
+use crate::{Error, Result, clock};
 
 /// `TCP_LISTEN`.
 const LISTEN: u32 = 10;
@@ -69,17 +69,16 @@ impl Network {
 }
 
 impl std::str::FromStr for Network {
-    type Err = String;
+    type Err = Error;
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        let fault =
-            || format!("{text:?} is neither an address nor a network; write 192.0.2.7, 192.0.2.0/24 or 2001:db8::/32");
+    fn from_str(text: &str) -> Result<Self> {
+        let fault = || Error::NotANetwork(text.to_owned());
         let (address, bits) = text.split_once('/').map_or((text, None), |(address, bits)| (address, Some(bits)));
         let address: IpAddr = address.parse().map_err(|_| fault())?;
         let max = if address.is_ipv4() { 32 } else { 128 };
         let bits = bits.map_or(Ok(max), |bits| bits.parse().map_err(|_| fault()))?;
         if bits > max {
-            return Err(format!("{text:?}: a prefix has at most {max} bits here"));
+            return Err(Error::Prefix { text: text.to_owned(), max });
         }
         Ok(Self { address, bits })
     }
@@ -168,7 +167,7 @@ pub struct Watcher {
 
 impl Watcher {
     /// Takes a sample of the connections.
-    pub fn look(&mut self, filter: &Filter) -> Result<Vec<ConnectionState>, String> {
+    pub fn look(&mut self, filter: &Filter) -> Result<Vec<ConnectionState>> {
         let now_ns = clock::now_ns();
         let all = sock_diag::dump(&Query::default())?;
         Ok(self.compare(&all, filter, now_ns))
@@ -190,7 +189,7 @@ impl Watcher {
 }
 
 /// Ports on which this host listens.
-pub fn listening() -> Result<BTreeSet<u16>, String> {
+pub fn listening() -> Result<BTreeSet<u16>> {
     let all = sock_diag::dump(&Query { states: 1 << LISTEN, ..Query::default() })?;
     Ok(all.iter().map(|one| one.local.port()).collect())
 }
@@ -337,7 +336,7 @@ mod tests {
         for (text, word) in
             [("x", "neither an address"), ("10.0.0.0/33", "at most 32"), ("10.0.0.0/x", "nor a network")]
         {
-            assert!(text.parse::<Network>().unwrap_err().contains(word), "{text}");
+            assert!(text.parse::<Network>().unwrap_err().to_string().contains(word), "{text}");
         }
     }
 

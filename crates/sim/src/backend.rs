@@ -8,6 +8,7 @@ use bbrlab_core::AlgorithmConfig;
 
 use crate::record::packets::Tap;
 use crate::scenario::{TextError, nearest};
+use crate::{Error, Result};
 
 /// A backend that runs scenarios.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -144,18 +145,15 @@ impl Stack {
 }
 
 /// Returns the kernel's name of an algorithm with default parameters, or the reason it has none.
-pub fn kernel_cc(algorithm: &AlgorithmConfig) -> Result<&'static str, String> {
+pub fn kernel_cc(algorithm: &AlgorithmConfig) -> Result<&'static str> {
     let name = algorithm.name();
     let Some(cc) = algorithm.info().linux_name else {
-        return Err(format!("{name}: this kernel has no such congestion control; write bbr1, cubic or reno"));
+        return Err(Error::NotInKernel { algorithm: name });
     };
     let default = AlgorithmConfig::named(name).unwrap_or(*algorithm);
     let changed = algorithm.parameters().zip(default.parameters()).find(|((_, now), (_, then))| now != then);
     match changed {
-        Some(((spec, _), _)) => Err(format!(
-            "{name},{}: the kernel's {cc} has no such switch; leave it at its default, or use --on sim",
-            spec.name
-        )),
+        Some(((spec, _), _)) => Err(Error::NotAKernelSwitch { algorithm: name, parameter: spec.name, cc }),
         None => Ok(cc),
     }
 }

@@ -7,6 +7,7 @@
 
 pub mod backend;
 pub mod engine;
+mod error;
 pub mod link;
 pub mod metrics;
 pub mod path;
@@ -16,3 +17,5 @@ pub mod script;
 pub mod setup;
 pub mod tcp;
 pub mod timer_tree;
+
+pub use error::{Error, Result};

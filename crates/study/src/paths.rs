@@ -416,7 +416,7 @@ impl Path {
         let sourced = ScenarioFile::from(self.scenario(conditions, flow, seed)?);
         let trace = |file: &str| match &conditions.trace {
             Some((_, text)) => Ok(text.clone()),
-            None => Err(file.to_owned()),
+            None => Err(file.into()),
         };
         let setup = sourced.resolve(&trace)?;
         let output = bbrlab_sim::engine::run(&setup);

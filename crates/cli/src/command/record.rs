@@ -37,8 +37,7 @@ pub fn run(args: &RecordArgs) -> Result<Verdict, Failure> {
     let out = Target::check("--out", &args.out)?;
     let sourced = load(args.file.as_deref(), args.keys.overrides(), &args.keys.flows())?;
     let (setup, situation) = (sourced.resolve(&trace_reader)?, sourced.scenario.filled().name);
-    let recording =
-        oracle::record(&setup, &situation).map_err(|error| error.trim_start_matches("record: ").to_owned())?;
+    let recording = oracle::record(&setup, &situation)?;
     outputs::commit(out.write(|file| file.write_all(&recording.log))?.into_iter().collect())?;
     let received: Vec<String> = setup
         .flows

@@ -136,7 +136,7 @@ pub(super) fn resolve(
         toml::Value::Table(planned.scenario.clone()).try_into().map_err(|e: toml::de::Error| fault(e.to_string()))?;
     let read = |file: &str| {
         let text = experiment.data.get(file).map(|text| text.to_string());
-        text.ok_or_else(|| format!("no trace {file:?}; it belongs in experiments/data/"))
+        text.ok_or_else(|| format!("no trace {file:?}; it belongs in experiments/data/").into())
     };
     let mut setup = scenario.resolve_with(&read).map_err(|e| fault(e.to_string()))?;
     setup.seed = seed.wrapping_add(setup.seed).wrapping_sub(1);

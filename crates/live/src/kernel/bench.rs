@@ -20,7 +20,6 @@ use nix::sys::socket::{
 };
 use nix::sys::time::{TimeSpec, TimeVal};
 
-use super::Fault;
 use super::emulator::EmulatorConfig;
 use super::relay::{EmulatedPath, Observer};
 use super::self_check::SelfCheck;
@@ -28,6 +27,7 @@ use super::testbed::{self, RIGHT, Testbed};
 use super::tun::Offload;
 use crate::clock;
 use crate::socket::abort_on_close;
+use crate::{Error, Result};
 
 /// Port of the receiver.
 const PORT: u16 = 5001;
@@ -108,7 +108,7 @@ const PACKET: Span = Span::micros(120);
 /// Benchmarks the emulator, and passes each finished row of the table to `row`.
 ///
 /// The first row measures the machine alone: the CPU time and the lateness of waking up for each packet.
-pub fn table(seconds: u64, row: &mut dyn FnMut([String; 8])) -> Result<(), Fault> {
+pub fn table(seconds: u64, row: &mut dyn FnMut([String; 8])) -> Result<()> {
     let (cores, late) = sleeps(PACKET, seconds)?;
     let us = |q: f64| late.quantile(q) / 1e3;
     row([
@@ -151,7 +151,7 @@ pub fn table(seconds: u64, row: &mut dyn FnMut([String; 8])) -> Result<(), Fault
 
 /// Sleeps until each multiple of `step` for `seconds`, as the emulator's thread does. Returns the cores used, and the
 /// lateness of the wake-ups in ns.
-fn sleeps(step: Span, seconds: u64) -> Result<(f64, Histogram), Fault> {
+fn sleeps(step: Span, seconds: u64) -> Result<(f64, Histogram)> {
     let sleeper = thread::spawn(move || {
         testbed::hurry();
         let mut late = Histogram::default();
@@ -164,7 +164,7 @@ fn sleeps(step: Span, seconds: u64) -> Result<(f64, Histogram), Fault> {
         }
         (clock::thread_cpu_ns() as f64 / (clock::now_ns() - start) as f64, late)
     });
-    sleeper.join().map_err(|_| "bench: the sleeping thread ended early".to_owned())
+    sleeper.join().map_err(|_| Error::ThreadEnded("bench: the sleeping thread"))
 }
 
 fn lateness(check: &SelfCheck) -> String {
@@ -176,7 +176,7 @@ fn verdict(check: &SelfCheck) -> String {
 }
 
 /// Repeats a measurement until its self-check is clean, up to `ATTEMPTS` times.
-fn clean<T>(mut measure: impl FnMut() -> Result<T, Fault>, check: impl Fn(&T) -> &SelfCheck) -> Result<T, Fault> {
+fn clean<T>(mut measure: impl FnMut() -> Result<T>, check: impl Fn(&T) -> &SelfCheck) -> Result<T> {
     let mut attempt = 1;
     loop {
         let measured = measure()?;
@@ -190,12 +190,11 @@ fn clean<T>(mut measure: impl FnMut() -> Result<T, Fault>, check: impl Fn(&T) ->
 /// Sends `n` ICMP echo requests through the setup's path, one per `gap`.
 ///
 /// The far kernel answers and the near one stamps the arrival of the answer, so no process has to wake up for it.
-pub fn pings(setup: &Setup, n: u16, gap: Duration) -> Result<Pings, Fault> {
+pub fn pings(setup: &Setup, n: u16, gap: Duration) -> Result<Pings> {
     let testbed = Testbed::new(Offload::Packets, 1500)?;
     testbed.left.set_sysctl("ipv4/ping_group_range", "0 0")?;
     let running = testbed.start(plan(Offload::Packets), path(setup), NoObserver)?;
-    let fault = |error: nix::Error| format!("ping: {error}");
-    let socket = testbed.left.run(|| icmp_socket().map_err(fault))?;
+    let socket = testbed.left.run(|| icmp_socket().map_err(Error::call("ping")))?;
     let to = SockaddrIn::from(SocketAddrV4::new(RIGHT, 0));
     let mut rtt = Histogram::default();
     for nth in 0..n {
@@ -203,7 +202,7 @@ pub fn pings(setup: &Setup, n: u16, gap: Duration) -> Result<Pings, Fault> {
         // Echo request, code 0; the kernel fills in checksum and identifier; then the sequence number.
         let request = [8, 0, 0, 0, 0, 0, high, low];
         let sent = clock::wall_ns();
-        sendto(socket.as_raw_fd(), &request, &to, MsgFlags::empty()).map_err(fault)?;
+        sendto(socket.as_raw_fd(), &request, &to, MsgFlags::empty()).map_err(Error::call("ping"))?;
         if let Some(arrived) = answer(&socket, nth) {
             rtt.add(arrived.saturating_sub(sent));
         }
@@ -235,12 +234,11 @@ fn answer(socket: &OwnedFd, nth: u16) -> Option<u64> {
 }
 
 /// Runs one bulk flow with congestion control `cc` through the setup's path for `seconds`.
-pub fn bulk(setup: &Setup, offload: Offload, cc: &str, seconds: u64) -> Result<Bulk, Fault> {
+pub fn bulk(setup: &Setup, offload: Offload, cc: &str, seconds: u64) -> Result<Bulk> {
     let testbed = Testbed::new(offload, 1500)?;
     testbed.tune();
     let running = testbed.start(plan(offload), path(setup), NoObserver)?;
-    let fault = |error: std::io::Error| format!("bulk: {error}");
-    let listener = testbed.right.run(|| TcpListener::bind((RIGHT, PORT)).map_err(fault))?;
+    let listener = testbed.right.run(|| TcpListener::bind((RIGHT, PORT)).map_err(Error::io("bulk")))?;
     let received = Arc::new(AtomicU64::new(0));
     let counted = Arc::clone(&received);
     thread::spawn(move || {
@@ -254,8 +252,8 @@ pub fn bulk(setup: &Setup, offload: Offload, cc: &str, seconds: u64) -> Result<B
         }
     });
     testbed.left.set_sysctl("ipv4/tcp_congestion_control", cc)?;
-    let stream = testbed.left.run(|| TcpStream::connect((RIGHT, PORT)).map_err(fault))?;
-    abort_on_close(&stream).map_err(fault)?;
+    let stream = testbed.left.run(|| TcpStream::connect((RIGHT, PORT)).map_err(Error::io("bulk")))?;
+    abort_on_close(&stream).map_err(Error::io("bulk"))?;
     let done = Arc::new(AtomicBool::new(false));
     let ended = Arc::clone(&done);
     let writer = thread::spawn(move || send(stream, &ended));

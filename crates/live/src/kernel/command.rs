@@ -18,9 +18,9 @@ use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, kill, sig
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, close, fork};
 
-use super::Fault;
 use super::testbed::{LEFT, LEFT6, RIGHT, RIGHT6, Testbed};
 use crate::clock;
+use crate::{Error, Result};
 
 /// Exit statuses for a command that does not exist, and for one that may not run. Source: POSIX `env`, 127 and 126.
 const NOT_FOUND: i32 = 127;
@@ -55,9 +55,8 @@ static KEEPER: AtomicI32 = AtomicI32::new(0);
 
 impl CommandSpec {
     /// Forks the keeper, which waits. Call it before the emulator's thread starts.
-    pub fn prepare(self, testbed: &Testbed) -> Result<PidNamespaceInit, Fault> {
-        let fault = |what: &'static str| move |error: io::Error| format!("emulate: {what}: {error}");
-        let (wait, go) = io::pipe().map_err(fault("pipe"))?;
+    pub fn prepare(self, testbed: &Testbed) -> Result<PidNamespaceInit> {
+        let (wait, go) = io::pipe().map_err(Error::io("emulate: pipe"))?;
         let child = fork_to(|| {
             // Only the parent keeps the write end, so the pipe closes when it exits. The copy in this process is never
             // dropped.
@@ -70,18 +69,18 @@ impl CommandSpec {
 
 impl PidNamespaceInit {
     /// Starts the command and waits for it. Returns its exit status.
-    pub fn run(mut self) -> Result<i32, Fault> {
+    pub fn run(mut self) -> Result<i32> {
         KEEPER.store(self.pid.as_raw(), Ordering::Relaxed);
         let on_interrupt = SigAction::new(SigHandler::SigAction(on_interrupt), SaFlags::SA_RESTART, SigSet::empty());
         // SAFETY: the handler does nothing but an atomic load and `kill`.
-        unsafe { sigaction(Signal::SIGINT, &on_interrupt) }.map_err(|error| format!("emulate: signal: {error}"))?;
-        self.go.write_all(&[1]).map_err(|error| format!("emulate: the command did not start: {error}"))?;
+        unsafe { sigaction(Signal::SIGINT, &on_interrupt) }.map_err(Error::call("emulate: signal"))?;
+        self.go.write_all(&[1]).map_err(Error::io("emulate: the command did not start"))?;
         Ok(outcome(self.pid))
     }
 }
 
 /// Runs `work` in a child process, which exits with its result.
-fn fork_to(work: impl FnOnce() -> i32) -> Result<Pid, Fault> {
+fn fork_to(work: impl FnOnce() -> i32) -> Result<Pid> {
     // SAFETY: the only other thread of this program waits for signals and holds no lock; the child uses the allocator,
     // which glibc keeps usable over a fork, and ends with `_exit`.
     match unsafe { fork() } {
@@ -91,7 +90,7 @@ fn fork_to(work: impl FnOnce() -> i32) -> Result<Pid, Fault> {
             unsafe { libc::_exit(status) }
         }
         Ok(ForkResult::Parent { child }) => Ok(child),
-        Err(error) => Err(format!("emulate: fork: {error}")),
+        Err(source) => Err(Error::Call { what: "emulate: fork".to_owned(), source }),
     }
 }
 
@@ -107,11 +106,11 @@ fn guard(work: impl FnOnce() -> i32) -> i32 {
     }
     let made = set_pdeathsig(Signal::SIGKILL).and_then(|()| unshare(CloneFlags::CLONE_NEWPID));
     if let Err(error) = made {
-        return complain(2, &format!("emulate: no process namespace ({error}); run as root, or see `bbrlab doctor`"));
+        return complain(2, &Error::NoProcessNamespace(error));
     }
     match fork_to(work) {
         Ok(keeper) => outcome(keeper),
-        Err(line) => complain(2, &line),
+        Err(error) => complain(2, &error),
     }
 }
 
@@ -126,9 +125,9 @@ fn outcome(pid: Pid) -> i32 {
     }
 }
 
-fn complain(status: i32, line: &str) -> i32 {
+fn complain(status: i32, error: &Error) -> i32 {
     // If standard error cannot be written, the exit status is all there is.
-    let _ = writeln!(io::stderr(), "bbrlab: {line}");
+    let _ = writeln!(io::stderr(), "bbrlab: {error}");
     status
 }
 
@@ -155,7 +154,7 @@ fn run_init(spec: CommandSpec, mut wait: PipeReader, left: BorrowedFd<'_>, right
     own_proc();
     match serve_and_run(&spec, left, right, &Environment::of_host()) {
         Ok((status, _)) => status,
-        Err((status, line)) => complain(status, &line),
+        Err((status, error)) => complain(status, &error),
     }
 }
 
@@ -207,21 +206,21 @@ pub fn serve_and_run(
     left: BorrowedFd<'_>,
     right: BorrowedFd<'_>,
     around: &Environment,
-) -> Result<(i32, u64), (i32, String)> {
-    let fault = |error: nix::Error| (2, format!("emulate: network namespace: {error}"));
+) -> Result<(i32, u64), (i32, Error)> {
+    let fault = |source| (2, Error::Call { what: "emulate: network namespace".to_owned(), source });
     setns(right, CloneFlags::CLONE_NEWNET).map_err(fault)?;
     if let Some(line) = &spec.server {
         start_server(line, around)?;
     }
     setns(left, CloneFlags::CLONE_NEWNET).map_err(fault)?;
     let Some((program, args)) = spec.command.split_first() else {
-        return Err((2, "emulate: no command; write one after --".to_owned()));
+        return Err((2, Error::NoCommand));
     };
     let start_ns = clock::now_ns();
     let command = around.around(Command::new(program).args(args)).spawn();
-    let child = command.map_err(|error| {
-        let status = if error.kind() == ErrorKind::NotFound { NOT_FOUND } else { NOT_RUNNABLE };
-        (status, format!("emulate: {}: {error}", program.display()))
+    let child = command.map_err(|source| {
+        let status = if source.kind() == ErrorKind::NotFound { NOT_FOUND } else { NOT_RUNNABLE };
+        (status, Error::Command { program: program.clone(), source })
     })?;
     let status = wait_for(Pid::from_raw(child.id().cast_signed()));
     let ran_ns = clock::now_ns() - start_ns;
@@ -230,7 +229,7 @@ pub fn serve_and_run(
 }
 
 /// Starts the server and waits until it listens.
-fn start_server(line: &str, around: &Environment) -> Result<(), (i32, String)> {
+fn start_server(line: &str, around: &Environment) -> Result<(), (i32, Error)> {
     let mut command = Command::new("sh");
     command.args(["-c", line]).stdin(Stdio::null());
     // Standard output belongs to the command.
@@ -240,14 +239,14 @@ fn start_server(line: &str, around: &Environment) -> Result<(), (i32, String)> {
     // SAFETY: makes one system call.
     unsafe { command.pre_exec(|| Ok(set_pdeathsig(Signal::SIGKILL)?)) };
     let mut server =
-        around.around(&mut command).spawn().map_err(|error| (2, format!("emulate: --server: sh: {error}")))?;
+        around.around(&mut command).spawn().map_err(|error| (2, Error::io("emulate: --server: sh")(error)))?;
     for _ in 0..SERVER_MAX_MS / LOOK_MS {
         if listens() {
             return Ok(());
         }
         if let Ok(Some(status)) = server.try_wait() {
-            let held = format!("emulate: --server {line:?}: it ended before the command began ({status})");
-            return if status.success() { Ok(()) } else { Err((2, held)) };
+            let ended = || Error::ServerEnded { line: line.to_owned(), status };
+            return if status.success() { Ok(()) } else { Err((2, ended())) };
         }
         thread::sleep(Duration::from_millis(LOOK_MS));
     }

@@ -8,13 +8,13 @@ use bbrlab_sim::path::{FlowSharing, Path};
 use bbrlab_sim::setup::{ChangeKind, Setup};
 use serde::{Deserialize, Serialize};
 
-use super::Fault;
 use super::command::CommandSpec;
 use super::emulator::EmulatorConfig;
 use super::relay::{EmulatedPath, Observer};
 use super::self_check::SelfCheck;
 use super::testbed::{Environment, Testbed};
 use super::tun::Offload;
+use crate::{Error, Result};
 use crate::{clock, wire};
 
 /// Rate from which hosts hand over super-packets: single packets would saturate a core. Ours.
@@ -61,7 +61,7 @@ pub struct Report {
 }
 
 /// Runs a command behind the path.
-pub fn emulate(job: EmulateRequest) -> Result<Report, Fault> {
+pub fn emulate(job: EmulateRequest) -> Result<Report> {
     let mut setup = job.setup;
     setup.flows.clear();
     check(&setup, job.direction)?;
@@ -85,16 +85,12 @@ pub fn emulate(job: EmulateRequest) -> Result<Report, Fault> {
 }
 
 /// Rejects path settings that make no sense with these bottlenecks.
-pub fn check(setup: &Setup, direction: Direction) -> Result<(), Fault> {
+pub fn check(setup: &Setup, direction: Direction) -> Result<()> {
     let path = &setup.path;
     let changes_acks = setup.schedule.iter().any(|change| matches!(change.what, ChangeKind::AckLoss(_)));
     let has_acks = path.ack_loss != Loss::None || path.ack_aggregation != AckAggregation::None || changes_acks;
     if has_acks && direction == Direction::Both {
-        return Err(
-            "emulate: --ack-loss and --ack-aggregation need a direction that carries ACKs; write --data down if the \
-                    server sends, --data up if the command does"
-                .to_owned(),
-        );
+        return Err(Error::NoAckDirection);
     }
     Ok(())
 }

@@ -11,12 +11,12 @@ use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::signal::SigSet;
 use nix::sys::time::TimeSpec;
 
-use super::Fault;
 use super::packet::{HEAD_MAX, Packet};
 use super::relay::{EmulatedPath, LEFTWARD, Observer, RIGHTWARD, Relay};
 use super::self_check::CheckSamples;
 use super::tun::{Offload, Tun, VNET};
 use crate::clock;
+use crate::{Error, Result};
 
 /// Packets read from one device before due packets are written again. Ours.
 const READS: usize = 32;
@@ -141,7 +141,7 @@ impl<'a, O: Observer> Emulator<'a, O> {
     }
 
     /// Runs until the plan's end, or until `stop` becomes readable.
-    pub fn run(mut self, stop: BorrowedFd<'_>) -> Result<(O, CheckSamples), Fault> {
+    pub fn run(mut self, stop: BorrowedFd<'_>) -> Result<(O, CheckSamples)> {
         let mut readable = [true; 2];
         let mut woke = self.now();
         loop {
@@ -204,7 +204,7 @@ impl<'a, O: Observer> Emulator<'a, O> {
     }
 
     /// Waits for a packet (`deaf`: only for the time), for at most `span`.
-    fn sleep(&mut self, span: Span, deaf: bool, stop: BorrowedFd<'_>) -> Result<WakeUp, Fault> {
+    fn sleep(&mut self, span: Span, deaf: bool, stop: BorrowedFd<'_>) -> Result<WakeUp> {
         let heard = if deaf { PollFlags::empty() } else { PollFlags::POLLIN };
         let wait = |fd| PollFd::new(fd, heard);
         let mut fds = [wait(self.tuns[0].as_fd()), wait(self.tuns[1].as_fd()), PollFd::new(stop, PollFlags::POLLIN)];
@@ -212,7 +212,7 @@ impl<'a, O: Observer> Emulator<'a, O> {
         let asleep = self.now();
         match ppoll(&mut fds, Some(timeout), Some(SigSet::all())) {
             Ok(_) | Err(nix::Error::EINTR) => {}
-            Err(error) => return Err(format!("emulator: poll: {error}")),
+            Err(source) => return Err(Error::Call { what: "emulator: poll".to_owned(), source }),
         }
         let now = self.now();
         let over = now.since(asleep + span).as_nanos().min(LEAD_MAX);
@@ -230,7 +230,7 @@ impl<'a, O: Observer> Emulator<'a, O> {
 
     /// Reads the packets that the host behind `way` has sent. `arrived` is the arrival time of the first, if known.
     /// Returns true if there may be more.
-    fn take(&mut self, direction: usize, arrived: Time) -> Result<bool, Fault> {
+    fn take(&mut self, direction: usize, arrived: Time) -> Result<bool> {
         let mut arrived = arrived;
         let large = self.plan.offload == Offload::SuperPackets;
         for _ in 0..READS {
@@ -240,7 +240,7 @@ impl<'a, O: Observer> Emulator<'a, O> {
             let read = self.tuns[direction].read(self.relay.pool.space(buffer));
             let now = self.now().min(arrived);
             arrived = Time::NEVER;
-            match read.map_err(|error| format!("emulator: {error}"))? {
+            match read.map_err(Error::io("emulator"))? {
                 Some(used) => {
                     self.relay.offer(now, direction, buffer, used);
                     if self.next_due() <= now {
@@ -258,14 +258,14 @@ impl<'a, O: Observer> Emulator<'a, O> {
 
     /// Reads and drops a packet for which there is no memory.
     #[cold]
-    fn discard(&mut self, direction: usize) -> Result<bool, Fault> {
-        let read = self.tuns[direction].read(&mut [0; VNET + 1]).map_err(|error| format!("emulator: {error}"))?;
+    fn discard(&mut self, direction: usize) -> Result<bool> {
+        let read = self.tuns[direction].read(&mut [0; VNET + 1]).map_err(Error::io("emulator"))?;
         self.relay.samples.no_room += u64::from(read.is_some());
         Ok(false)
     }
 
     /// Writes everything that is due at the end of `way`. Returns true if there was anything.
-    fn deliver(&mut self, direction: usize) -> Result<bool, Fault> {
+    fn deliver(&mut self, direction: usize) -> Result<bool> {
         let now = self.now();
         let mut any = false;
         while let Some((due, packet)) = self.relay.arrival(direction, now) {
@@ -286,7 +286,7 @@ impl<'a, O: Observer> Emulator<'a, O> {
     }
 
     #[inline]
-    fn write(&mut self, direction: usize, packet: Packet, count: u16) -> Result<(), Fault> {
+    fn write(&mut self, direction: usize, packet: Packet, count: u16) -> Result<()> {
         let now = self.now();
         let tun = self.tuns[1 - direction];
         let done = if self.relay.pool.is_super(packet.buffer) {
@@ -307,7 +307,7 @@ impl<'a, O: Observer> Emulator<'a, O> {
                 self.relay.samples.no_room += 1;
                 Ok(())
             }
-            other => other.map_err(|error| format!("emulator: {error}")),
+            other => other.map_err(Error::io("emulator")),
         }
     }
 }

@@ -9,15 +9,16 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, recv, send, socket};
 
-use super::Fault;
+use crate::{Error, Result};
 
 /// Returns an `ifreq` with the interface's name filled in.
-pub(super) fn request(name: &str) -> Result<libc::ifreq, Fault> {
-    let bytes = CString::new(name).map_err(|_| format!("interface {name:?}: a name holds no zero byte"))?;
+pub(super) fn request(name: &str) -> Result<libc::ifreq> {
+    let bytes = CString::new(name)
+        .map_err(|_| Error::InterfaceName { name: name.to_owned(), problem: "a name holds no zero byte" })?;
     // SAFETY: an all-zero `ifreq` is a valid value of that C struct.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     if bytes.as_bytes().len() >= request.ifr_name.len() {
-        return Err(format!("interface {name:?}: the name is too long"));
+        return Err(Error::InterfaceName { name: name.to_owned(), problem: "the name is too long" });
     }
     for (to, from) in request.ifr_name.iter_mut().zip(bytes.as_bytes()) {
         *to = from.cast_signed();
@@ -26,7 +27,7 @@ pub(super) fn request(name: &str) -> Result<libc::ifreq, Fault> {
 }
 
 /// Brings the interface up.
-pub fn up(name: &str) -> Result<(), Fault> {
+pub fn up(name: &str) -> Result<()> {
     let mut request = request(name)?;
     let socket = control(AddressFamily::Inet)?;
     call(&socket, libc::SIOCGIFFLAGS, &mut request, name)?;
@@ -37,7 +38,7 @@ pub fn up(name: &str) -> Result<(), Fault> {
 }
 
 /// Sets the MTU.
-pub fn set_mtu(name: &str, mtu: u32) -> Result<(), Fault> {
+pub fn set_mtu(name: &str, mtu: u32) -> Result<()> {
     let mut request = request(name)?;
     request.ifr_ifru.ifru_mtu = mtu.cast_signed();
     call(&control(AddressFamily::Inet)?, libc::SIOCSIFMTU, &mut request, name)
@@ -45,7 +46,7 @@ pub fn set_mtu(name: &str, mtu: u32) -> Result<(), Fault> {
 
 /// Sets the length of the device's transmit queue. Uses netlink, because the older ioctl requires privileges on the
 /// host.
-pub fn set_queue(name: &str, packets: u32) -> Result<(), Fault> {
+pub fn set_queue(name: &str, packets: u32) -> Result<()> {
     const LENGTH: u32 = 40;
     let mut named = request(name)?;
     call(&control(AddressFamily::Inet)?, libc::SIOCGIFINDEX, &mut named, name)?;
@@ -63,14 +64,14 @@ pub fn set_queue(name: &str, packets: u32) -> Result<(), Fault> {
     message.extend(8_u16.to_ne_bytes());
     message.extend(libc::IFLA_TXQLEN.to_ne_bytes());
     message.extend(packets.to_ne_bytes());
-    ask_netlink(&message).map_err(|error| format!("interface {name}: queue: {error}"))
+    ask_netlink(&message).map_err(Error::io(format!("interface {name}: queue")))
 }
 
 /// Adds a route to `host` whose connections use this congestion control (`ip route add HOST dev NAME congctl CC`).
 ///
 /// A route accepts any algorithm of the kernel; a namespace's default accepts only those that the host allows to
 /// everyone.
-pub fn add_route(name: &str, host: IpAddr, cc: &str) -> Result<(), Fault> {
+pub fn add_route(name: &str, host: IpAddr, cc: &str) -> Result<()> {
     /// `rtmsg` of a unicast route of the main table: TOS 0, RT_TABLE_MAIN, RTPROT_STATIC, scope, RTN_UNICAST.
     const RTM: [u8; 5] = [0, libc::RT_TABLE_MAIN, libc::RTPROT_STATIC, libc::RT_SCOPE_LINK, libc::RTN_UNICAST];
     /// Route metric for the congestion control. Source: include/uapi/linux/rtnetlink.h.
@@ -97,7 +98,12 @@ pub fn add_route(name: &str, host: IpAddr, cc: &str) -> Result<(), Fault> {
     message.extend(flags.to_ne_bytes());
     message.extend([0; 8]);
     message.extend(body);
-    ask_netlink(&message).map_err(|error| format!("interface {name}: route to {host} with {cc}: {error}"))
+    ask_netlink(&message).map_err(|source| Error::Route {
+        interface: name.to_owned(),
+        to: host,
+        cc: cc.to_owned(),
+        source,
+    })
 }
 
 /// Encodes a netlink attribute: length and kind, the value, and padding to a multiple of four.
@@ -125,14 +131,14 @@ fn ask_netlink(message: &[u8]) -> io::Result<()> {
 }
 
 /// Assigns an address to the interface; everything with the same first `prefix` bits is reached through it.
-pub fn add_address(name: &str, address: IpAddr, prefix: u8) -> Result<(), Fault> {
+pub fn add_address(name: &str, address: IpAddr, prefix: u8) -> Result<()> {
     match address {
         IpAddr::V4(address) => add_ipv4(name, address, prefix),
         IpAddr::V6(address) => add_ipv6(name, address, prefix),
     }
 }
 
-fn add_ipv4(name: &str, address: Ipv4Addr, prefix: u8) -> Result<(), Fault> {
+fn add_ipv4(name: &str, address: Ipv4Addr, prefix: u8) -> Result<()> {
     let socket = control(AddressFamily::Inet)?;
     let mut request = request(name)?;
     request.ifr_ifru.ifru_addr = ipv4(address);
@@ -142,7 +148,7 @@ fn add_ipv4(name: &str, address: Ipv4Addr, prefix: u8) -> Result<(), Fault> {
     call(&socket, libc::SIOCSIFNETMASK, &mut request, name)
 }
 
-fn add_ipv6(name: &str, address: Ipv6Addr, prefix: u8) -> Result<(), Fault> {
+fn add_ipv6(name: &str, address: Ipv6Addr, prefix: u8) -> Result<()> {
     let socket = control(AddressFamily::Inet6)?;
     let mut named = request(name)?;
     call(&socket, libc::SIOCGIFINDEX, &mut named, name)?;
@@ -176,15 +182,15 @@ fn ipv4(address: Ipv4Addr) -> libc::sockaddr {
     libc::sockaddr { sa_family: libc::AF_INET as u16, sa_data: [0, 0, a, b, c, d, 0, 0, 0, 0, 0, 0, 0, 0] }
 }
 
-fn control(family: AddressFamily) -> Result<OwnedFd, Fault> {
-    socket(family, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None).map_err(|error| format!("socket: {error}"))
+fn control(family: AddressFamily) -> Result<OwnedFd> {
+    socket(family, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None).map_err(Error::call("socket"))
 }
 
-fn call<T>(socket: &OwnedFd, number: libc::c_ulong, request: &mut T, name: &str) -> Result<(), Fault> {
+fn call<T>(socket: &OwnedFd, number: libc::c_ulong, request: &mut T, name: &str) -> Result<()> {
     // SAFETY: `T` is the C struct that this request number takes (each caller above pairs them), alive for the call.
     let status = unsafe { libc::ioctl(socket.as_raw_fd(), number as libc::Ioctl, std::ptr::from_mut(request)) };
     match status {
         0.. => Ok(()),
-        _ => Err(format!("interface {name}: {}", std::io::Error::last_os_error())),
+        _ => Err(Error::io(format!("interface {name}"))(io::Error::last_os_error())),
     }
 }

@@ -17,6 +17,3 @@ pub mod self_check;
 pub mod testbed;
 pub mod trial;
 pub mod tun;
-
-/// A one-line error message: the place, the value found, and the accepted values.
-pub type Fault = String;

@@ -8,8 +8,8 @@ use std::thread;
 
 use nix::sched::{CloneFlags, setns, unshare};
 
-use super::Fault;
 use super::iface;
+use crate::{Error, Result};
 
 /// A network namespace. It ends with its last process and its last descriptor.
 #[derive(Debug)]
@@ -19,24 +19,22 @@ pub struct NetNs {
 
 impl NetNs {
     /// Creates an empty namespace with its loopback up.
-    pub fn new() -> Result<Self, Fault> {
+    pub fn new() -> Result<Self> {
         on_own_thread(|| {
-            unshare(CloneFlags::CLONE_NEWNET).map_err(|error| {
-                format!("network namespace: it may not be made ({error}); run as root, or see `bbrlab doctor`")
-            })?;
+            unshare(CloneFlags::CLONE_NEWNET).map_err(Error::NoNamespace)?;
             iface::up("lo")?;
-            let fd = File::open("/proc/thread-self/ns/net").map_err(|error| format!("network namespace: {error}"))?;
+            let fd = File::open("/proc/thread-self/ns/net").map_err(Error::io("network namespace"))?;
             Ok(Self { fd })
         })
     }
 
     /// Moves the calling thread into the namespace permanently.
-    pub fn enter(&self) -> Result<(), Fault> {
-        setns(&self.fd, CloneFlags::CLONE_NEWNET).map_err(|error| format!("network namespace: no entry: {error}"))
+    pub fn enter(&self) -> Result<()> {
+        setns(&self.fd, CloneFlags::CLONE_NEWNET).map_err(Error::call("network namespace: no entry"))
     }
 
     /// Runs `work` inside the namespace, on a thread of its own.
-    pub fn run<T: Send>(&self, work: impl FnOnce() -> Result<T, Fault> + Send) -> Result<T, Fault> {
+    pub fn run<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
         on_own_thread(|| {
             self.enter()?;
             work()
@@ -44,15 +42,21 @@ impl NetNs {
     }
 
     /// Sets a sysctl below /proc/sys/net in this namespace only, as in `("ipv4/tcp_ecn", "1")`.
-    pub fn set_sysctl(&self, name: &str, value: &str) -> Result<(), Fault> {
+    pub fn set_sysctl(&self, name: &str, value: &str) -> Result<()> {
         let path = format!("/proc/sys/net/{name}");
-        self.run(|| fs::write(&path, value).map_err(|error| format!("{path}: {value:?} may not be written: {error}")))
+        self.run(|| {
+            fs::write(&path, value).map_err(|source| Error::Sysctl {
+                path: path.as_str().into(),
+                value: value.to_owned(),
+                source,
+            })
+        })
     }
 
     /// A sysctl's value in this namespace.
-    pub fn sysctl(&self, name: &str) -> Result<String, Fault> {
+    pub fn sysctl(&self, name: &str) -> Result<String> {
         let path = format!("/proc/sys/net/{name}");
-        self.run(|| fs::read_to_string(&path).map_err(|error| format!("{path}: {error}")))
+        self.run(|| fs::read_to_string(&path).map_err(Error::io(path.as_str())))
             .map(|text| text.split_whitespace().collect::<Vec<_>>().join(" "))
     }
 }
@@ -64,10 +68,10 @@ impl AsFd for NetNs {
 }
 
 /// Runs `work` on a new thread, whose namespace can change without affecting other threads.
-fn on_own_thread<T: Send>(work: impl FnOnce() -> Result<T, Fault> + Send) -> Result<T, Fault> {
+fn on_own_thread<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     thread::scope(|scope| {
         let thread = thread::Builder::new().name("bbrlab-ns".to_owned()).spawn_scoped(scope, work);
-        let thread = thread.map_err(|error| format!("thread: {error}"))?;
-        thread.join().unwrap_or_else(|_| Err("thread: it ended early".to_owned()))
+        let thread = thread.map_err(Error::io("thread"))?;
+        thread.join().unwrap_or_else(|_| Err(Error::ThreadEnded("thread: it")))
     })
 }

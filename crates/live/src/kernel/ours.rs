@@ -4,7 +4,7 @@
 use bbrlab_core::AlgorithmConfig;
 use bbrlab_sim::setup::{FlowSetup, Setup};
 
-use super::Fault;
+use crate::{Error, Result};
 
 /// Names that the flows pass to `TCP_CONGESTION`.
 #[derive(Debug)]
@@ -17,20 +17,16 @@ pub struct Controls {
 }
 
 /// Rejects a flow whose algorithm this build cannot load.
-pub fn check(flow: &FlowSetup) -> Result<(), String> {
+pub fn check(flow: &FlowSetup) -> Result<()> {
     if flow.kernels_own().is_some() || cfg!(feature = "host") {
         return Ok(());
     }
-    Err(format!(
-        "flow: {} holds {}: this build cannot load its kernel program; build with --features host, or use --on sim",
-        flow.name,
-        flow.algorithm.name()
-    ))
+    Err(Error::NoProgram { flow: flow.name.clone(), algorithm: flow.algorithm.name() })
 }
 
 impl Controls {
     /// Loads the algorithms that the kernel lacks.
-    pub fn of(setup: &Setup) -> Result<Self, Fault> {
+    pub fn of(setup: &Setup) -> Result<Self> {
         let mut ours: Vec<AlgorithmConfig> = Vec::new();
         let mut names = Vec::new();
         for flow in &setup.flows {
@@ -50,19 +46,16 @@ impl Controls {
     }
 
     #[cfg(feature = "host")]
-    fn load(ours: &[AlgorithmConfig], names: Vec<String>) -> Result<Self, Fault> {
+    fn load(ours: &[AlgorithmConfig], names: Vec<String>) -> Result<Self> {
         let links = ours.iter().enumerate().map(|(nth, config)| loading::load(config, &own_name(nth)));
         Ok(Self { names, _links: links.collect::<Result<_, _>>()? })
     }
 
     #[cfg(not(feature = "host"))]
-    fn load(ours: &[AlgorithmConfig], names: Vec<String>) -> Result<Self, Fault> {
+    fn load(ours: &[AlgorithmConfig], names: Vec<String>) -> Result<Self> {
         match ours.first() {
             None => Ok(Self { names }),
-            Some(config) => Err(format!(
-                "{}: the kernel does not have it, and this build cannot load it; build with --features host, or use --on sim",
-                config.name()
-            )),
+            Some(config) => Err(Error::NotLoadable { algorithm: config.name() }),
         }
     }
 }
@@ -84,9 +77,9 @@ mod loading {
         _program: Program,
     }
 
-    pub fn load(config: &AlgorithmConfig, name: &str) -> Result<Loaded, Fault> {
-        let mut program = Program::load(config, name).map_err(|fault| fault.to_string())?;
-        let link = program.register().map_err(|fault| fault.to_string())?;
+    pub fn load(config: &AlgorithmConfig, name: &str) -> Result<Loaded> {
+        let mut program = Program::load(config, name)?;
+        let link = program.register()?;
         Ok(Loaded { _link: link, _program: program })
     }
 }

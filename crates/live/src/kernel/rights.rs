@@ -3,7 +3,6 @@
 
 use std::env;
 use std::fs;
-use std::io;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::Command;
 
@@ -12,7 +11,7 @@ use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::Signal;
 use nix::unistd::{getgid, getuid};
 
-use super::Fault;
+use crate::{Error, Result};
 
 /// Set in the environment of the program once it runs in a user namespace.
 pub(super) const MARK: &str = "BBRLAB_IN_USER_NAMESPACE";
@@ -30,19 +29,19 @@ pub fn are_enough() -> bool {
 /// Ensures that this program has the rights it needs.
 ///
 /// `None`: it has them. `Some`: it was run again inside a user namespace and ended with this exit status.
-pub fn obtain() -> Result<Option<i32>, Fault> {
+pub fn obtain() -> Result<Option<i32>> {
     if are_enough() {
         return Ok(None);
     }
     if env::var_os(MARK).is_some() {
-        return Err("namespaces: a user namespace gives no rights here; run as root, or see `bbrlab doctor`".to_owned());
+        return Err(Error::NoRights);
     }
     let maps = [
         ("setgroups", "deny".to_owned()),
         ("uid_map", format!("0 {} 1", getuid())),
         ("gid_map", format!("0 {} 1", getgid())),
     ];
-    let program = env::current_exe().map_err(|error| format!("its own program: {error}"))?;
+    let program = env::current_exe().map_err(Error::io("its own program"))?;
     let mut command = Command::new(program);
     command.args(env::args_os().skip(1)).env(MARK, "1");
     let enter = move || {
@@ -58,11 +57,7 @@ pub fn obtain() -> Result<Option<i32>, Fault> {
     // SAFETY: between fork and exec this makes system calls and formats into small strings; no other thread of ours
     // holds a lock at this point, for the command has done nothing but read its arguments.
     unsafe { command.pre_exec(enter) };
-    let refused = |error: io::Error| {
-        format!(
-            "namespaces: neither root nor a user namespace of our own ({error}); run as root, or see `bbrlab doctor`"
-        )
-    };
+    let refused = Error::NoUserNamespace;
     let status = command.spawn().map_err(refused)?.wait().map_err(refused)?;
     Ok(Some(status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))))
 }

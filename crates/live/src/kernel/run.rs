@@ -14,7 +14,6 @@ use bbrlab_sim::record::packets::Direction;
 use bbrlab_sim::setup::{Change, FlowSetup, Rwnd, Setup};
 use serde::{Deserialize, Serialize};
 
-use super::Fault;
 use super::emulate::{MTU, offload_for};
 use super::emulator::EmulatorConfig;
 use super::ours::Controls;
@@ -25,6 +24,7 @@ use super::testbed::{Environment, LEFT, RIGHT, Running, Testbed};
 use crate::capture::Capture;
 use crate::flows::{self, Endpoints, FIRST_PORT, LinkCounters, Path, PathCounters};
 use crate::meter::Meter;
+use crate::{Error, Result};
 use crate::{backends, clock, measure, wire};
 
 /// Maximum number of attempts at a clean run. Ours.
@@ -50,7 +50,7 @@ pub struct Provenance {
 }
 
 /// Rejects setups that this host's kernel cannot run.
-pub fn check(setup: &Setup) -> Result<(), Fault> {
+pub fn check(setup: &Setup) -> Result<()> {
     backends::check(Backend::Kernel, setup)
 }
 
@@ -63,7 +63,7 @@ fn window(flow: &FlowSetup) -> Option<u64> {
 }
 
 /// Repeats a run until it is clean, up to `ATTEMPTS` times. `progress` receives the time of each run.
-pub fn run(setup: &Setup, progress: &mut dyn FnMut(Time)) -> Result<(Output, Provenance), Fault> {
+pub fn run(setup: &Setup, progress: &mut dyn FnMut(Time)) -> Result<(Output, Provenance)> {
     check(setup)?;
     let controls = Controls::of(setup)?;
     let mut attempt = 1;
@@ -78,11 +78,7 @@ pub fn run(setup: &Setup, progress: &mut dyn FnMut(Time)) -> Result<(Output, Pro
 }
 
 /// Runs a setup once; `names` holds the kernel's name for each flow's congestion control.
-pub fn run_once(
-    setup: &Setup,
-    names: Vec<String>,
-    progress: &mut dyn FnMut(Time),
-) -> Result<(Output, Provenance), Fault> {
+pub fn run_once(setup: &Setup, names: Vec<String>, progress: &mut dyn FnMut(Time)) -> Result<(Output, Provenance)> {
     let mtu = setup.flows.iter().map(|flow| flow.mss + HEADERS).max().unwrap_or(MTU).max(MTU);
     let offload = offload_for(setup);
     let testbed = Testbed::new(offload, mtu)?;
@@ -113,17 +109,16 @@ pub fn run_once(
         progress,
     };
     let driven = flows::drive(setup, &ends, &mut path);
-    let Some(running) = path.running else { return Err(driven.err().unwrap_or_default()) };
+    let Some(running) = path.running else { return Err(driven.err().unwrap_or(Error::NotStarted)) };
     let (probe, self_check) = testbed.finish(running?, true, setup.path.rtt)?;
     let mut output = measure::output(setup, "kernel", driven?, &probe.meter);
     output.packets = probe.capture.map(Capture::finish).unwrap_or_default();
     Ok((output, Provenance { self_check, environment }))
 }
 
-fn ends(names: Vec<String>, testbed: &Testbed) -> Result<Vec<Endpoints>, Fault> {
-    let own = |fd: std::os::fd::BorrowedFd<'_>| {
-        fd.try_clone_to_owned().map(Arc::new).map_err(|error| format!("network namespace: {error}"))
-    };
+fn ends(names: Vec<String>, testbed: &Testbed) -> Result<Vec<Endpoints>> {
+    let own =
+        |fd: std::os::fd::BorrowedFd<'_>| fd.try_clone_to_owned().map(Arc::new).map_err(Error::io("network namespace"));
     let (sender, receiver) = (own(testbed.left.as_fd())?, own(testbed.right.as_fd())?);
     let end =
         |cc| Endpoints { cc, sender: Arc::clone(&sender), receiver: Arc::clone(&receiver), from: LEFT, to: RIGHT };
@@ -136,7 +131,7 @@ struct EmulatorPath<'a> {
     /// The emulator before the run's time zero.
     waiting: Option<(EmulatorConfig, EmulatedPath, Probe)>,
     /// The emulator from time zero on.
-    running: Option<Result<Running<Probe>, Fault>>,
+    running: Option<Result<Running<Probe>>>,
     seen: Arc<Mutex<PathCounters>>,
     start_ns: u64,
     step: u64,
@@ -152,11 +147,11 @@ impl Path for EmulatorPath<'_> {
         }
     }
 
-    fn change(&mut self, _change: &Change) -> Result<(), Fault> {
+    fn change(&mut self, _change: &Change) -> Result<()> {
         Ok(()) // the emulator follows the schedule itself
     }
 
-    fn measure_from_here(&mut self) -> Result<(), Fault> {
+    fn measure_from_here(&mut self) -> Result<()> {
         Ok(()) // and the warm-up
     }
 
@@ -164,9 +159,9 @@ impl Path for EmulatorPath<'_> {
         LOW_WATER
     }
 
-    fn sample(&mut self, seen: &mut PathCounters) -> Result<(), Fault> {
-        if let Some(Err(fault)) = &self.running {
-            return Err(fault.clone());
+    fn sample(&mut self, seen: &mut PathCounters) -> Result<()> {
+        if let Some(Err(error)) = self.running.take_if(|running| running.is_err()) {
+            return Err(error);
         }
         let now = clock::now_ns().saturating_sub(self.start_ns);
         if self.step > 0 && now / self.step > self.told {

@@ -13,7 +13,6 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::prctl::set_timerslack;
 use serde::{Deserialize, Serialize};
 
-use super::Fault;
 use super::emulator::{Emulator, EmulatorConfig};
 use super::iface;
 use super::ns::NetNs;
@@ -21,6 +20,7 @@ use super::relay::{EmulatedPath, Observer};
 use super::self_check::{CheckSamples, CpuTime, Limits, Readings, SelfCheck, TcpMemory};
 use super::tun::{self, Offload, Tun, TunConfig};
 use crate::clock;
+use crate::{Error, Result};
 
 /// The senders' address. Source: TEST-NET-1 (RFC 5737), which is assigned to no one.
 pub const LEFT: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
@@ -74,7 +74,7 @@ pub struct Environment {
 /// A running emulator.
 #[derive(Debug)]
 pub struct Running<O> {
-    thread: JoinHandle<Result<(O, CheckSamples, u64), Fault>>,
+    thread: JoinHandle<Result<(O, CheckSamples, u64)>>,
     stop: Arc<EventFd>,
     before: CpuTime,
     drops: u64,
@@ -95,7 +95,7 @@ impl Drop for Testbed {
 
 impl Testbed {
     /// Creates both namespaces, their devices and settings.
-    pub fn new(offload: Offload, mtu: u32) -> Result<Self, Fault> {
+    pub fn new(offload: Offload, mtu: u32) -> Result<Self> {
         let (left, right) = (NetNs::new()?, NetNs::new()?);
         let make = |ns: &NetNs, v4: Ipv4Addr, v6: Ipv6Addr| {
             let addresses = [(IpAddr::V4(v4), 24), (IpAddr::V6(v6), 64)];
@@ -109,14 +109,14 @@ impl Testbed {
     ///
     /// It becomes the namespaces' default or, if the host does not allow that algorithm to everyone, that of the routes
     /// over the link.
-    pub fn set_congestion_control(&self, cc: &str) -> Result<(), Fault> {
+    pub fn set_congestion_control(&self, cc: &str) -> Result<()> {
         let available = self.left.sysctl("ipv4/tcp_available_congestion_control")?;
         let is_default = |ns: &NetNs| ns.set_sysctl("ipv4/tcp_congestion_control", cc).is_ok();
         if is_default(&self.left) && is_default(&self.right) {
             return Ok(());
         }
         if !available.split(' ').any(|known| known == cc) {
-            return Err(format!("--cc {cc}: this kernel has no such congestion control; write one of {available}"));
+            return Err(Error::NotInKernel { cc: cc.to_owned(), available });
         }
         let sides = [(&self.left, RIGHT, RIGHT6), (&self.right, LEFT, LEFT6)];
         sides.into_iter().try_for_each(|(ns, v4, v6)| {
@@ -136,9 +136,9 @@ impl Testbed {
         for ns in [&self.left, &self.right] {
             for name in ["ipv4/tcp_wmem", "ipv4/tcp_rmem"] {
                 let grown = ns.sysctl(name).and_then(|text| ns.set_sysctl(name, &with_max(&text)));
-                notes.extend(grown.err());
+                notes.extend(grown.err().map(|error| error.to_string()));
             }
-            notes.extend(ns.set_sysctl("ipv4/tcp_no_metrics_save", "1").err());
+            notes.extend(ns.set_sysctl("ipv4/tcp_no_metrics_save", "1").err().map(|error| error.to_string()));
         }
         notes.dedup();
         notes
@@ -163,7 +163,9 @@ impl Testbed {
         ];
         let mut notes: Vec<String> = Vec::new();
         for ns in [&self.left, &self.right] {
-            notes.extend(all.iter().filter_map(|(name, value)| ns.set_sysctl(name, value).err()));
+            notes.extend(
+                all.iter().filter_map(|(name, value)| ns.set_sysctl(name, value).err().map(|error| error.to_string())),
+            );
         }
         notes.dedup();
         notes
@@ -192,9 +194,9 @@ impl Testbed {
         plan: EmulatorConfig,
         path: EmulatedPath,
         observer: O,
-    ) -> Result<Running<O>, Fault> {
+    ) -> Result<Running<O>> {
         let stop = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK);
-        let stop = Arc::new(stop.map_err(|error| format!("emulator: eventfd: {error}"))?);
+        let stop = Arc::new(stop.map_err(Error::call("emulator: eventfd"))?);
         let (tuns, stopped) = (Arc::clone(&self.tuns), Arc::clone(&stop));
         let (told, tells) = std::sync::mpsc::channel();
         let (before, drops, started_ns) = (CpuTime::now(), self.device_drops(), clock::now_ns());
@@ -205,17 +207,17 @@ impl Testbed {
             Ok((observer, gather, clock::thread_cpu_ns()))
         };
         let thread = thread::Builder::new().name("bbrlab-emulator".to_owned()).spawn(work);
-        let thread = thread.map_err(|error| format!("emulator: thread: {error}"))?;
+        let thread = thread.map_err(Error::io("emulator: thread"))?;
         let fifo = tells.recv().unwrap_or(false);
         Ok(Running { thread, stop, before, drops, started_ns, tcp_memory: TcpMemory::now().share(), fifo })
     }
 
     /// Stops an emulator, or waits for it to end, and returns its observer and self-check.
-    pub fn finish<O>(&self, running: Running<O>, stop: bool, rtt: Span) -> Result<(O, SelfCheck), Fault> {
+    pub fn finish<O>(&self, running: Running<O>, stop: bool, rtt: Span) -> Result<(O, SelfCheck)> {
         if stop {
-            running.stop.write(1).map_err(|error| format!("emulator: eventfd: {error}"))?;
+            running.stop.write(1).map_err(Error::call("emulator: eventfd"))?;
         }
-        let ended = running.thread.join().map_err(|_| "emulator: its thread ended early".to_owned())?;
+        let ended = running.thread.join().map_err(|_| Error::ThreadEnded("emulator: its thread"))?;
         let (observer, gather, cpu_ns) = ended?;
         let wall_s = clock::now_ns().saturating_sub(running.started_ns) as f64 / 1e9;
         let surroundings = Readings {

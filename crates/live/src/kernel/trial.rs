@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use nix::sys::socket::{getsockopt, setsockopt, sockopt};
 
-use super::Fault;
 use super::ns::NetNs;
+use crate::{Error, Result};
 
 /// Bytes transferred. Ours: hundreds of ACKs, a few milliseconds.
 const BYTES: usize = 8 << 20;
@@ -19,8 +19,8 @@ const BLOCK: usize = 64 << 10;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Sends data with the named congestion control, and reads all of it.
-pub fn transfer(congestion_control: &str) -> Result<(), Fault> {
-    let fault = |error: std::io::Error| format!("{congestion_control}: {error}");
+pub fn transfer(congestion_control: &str) -> Result<()> {
+    let fault = |source| Error::Io { what: congestion_control.to_owned(), source };
     NetNs::new()?.run(|| {
         let listener = TcpListener::bind("127.0.0.1:0").map_err(fault)?;
         let mut sender = TcpStream::connect(listener.local_addr().map_err(fault)?).map_err(fault)?;
@@ -44,13 +44,13 @@ pub fn transfer(congestion_control: &str) -> Result<(), Fault> {
         }
         let used = getsockopt(&sender, sockopt::TcpCongestion).map_err(|error| fault(error.into()))?;
         drop(sender);
-        let count = reader.join().map_err(|_| "the reader ended early".to_owned())?.map_err(fault)?;
+        let count = reader.join().map_err(|_| Error::ThreadEnded("the reader"))?.map_err(fault)?;
         let used = used.to_string_lossy();
         let used = used.trim_end_matches('\0');
         match (used == congestion_control, count == BYTES) {
             (true, true) => Ok(()),
-            (false, _) => Err(format!("the connection had {used}")),
-            (true, false) => Err(format!("{count} of {BYTES} bytes came")),
+            (false, _) => Err(Error::TrialUsed(used.to_owned())),
+            (true, false) => Err(Error::TrialBytes { received: count, sent: BYTES }),
         }
     })
 }
@@ -62,7 +62,7 @@ mod tests {
     #[test]
     #[ignore = "needs the right to make a network namespace"]
     fn what_the_kernel_has_carries_data_and_what_it_has_not_does_not() {
-        assert_eq!(transfer("reno"), Ok(()));
-        assert!(transfer("no_such_cc").unwrap_err().starts_with("no_such_cc: "));
+        transfer("reno").unwrap();
+        assert!(matches!(transfer("no_such_cc"), Err(Error::Io { what, .. }) if what == "no_such_cc"));
     }
 }

@@ -10,9 +10,9 @@ use std::os::unix::fs::OpenOptionsExt;
 
 use serde::{Deserialize, Serialize};
 
-use super::Fault;
 use super::iface;
 use super::ns::NetNs;
+use crate::{Error, Result};
 
 /// Bytes of the header before each packet: flags, GSO type, header length, GSO size, checksum start and offset.
 /// Source: Linux include/uapi/linux/virtio_net.h, `struct virtio_net_hdr`.
@@ -53,7 +53,7 @@ pub struct TunConfig<'a> {
 
 impl Tun {
     /// Creates a device in `ns`, brings it up and assigns its addresses.
-    pub fn new(ns: &NetNs, config: TunConfig<'_>) -> Result<Self, Fault> {
+    pub fn new(ns: &NetNs, config: TunConfig<'_>) -> Result<Self> {
         ns.run(|| {
             quiet_ipv6();
             let tun = Self::attach(config.offload)?;
@@ -71,19 +71,19 @@ impl Tun {
         })
     }
 
-    fn attach(offload: Offload) -> Result<Self, Fault> {
+    fn attach(offload: Offload) -> Result<Self> {
         let file = OpenOptions::new()
             .read(true)
             .write(true)
             .custom_flags(libc::O_NONBLOCK)
             .open("/dev/net/tun")
-            .map_err(|error| format!("/dev/net/tun: {error}; load the kernel's tun module, or use --on sim"))?;
+            .map_err(Error::NoTun)?;
         let mut request = iface::request(NAME)?;
         request.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_VNET_HDR) as libc::c_short;
         // SAFETY: TUNSETIFF takes a pointer to an `ifreq`, alive for the call.
         let status = unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, &raw mut request) };
         if status < 0 {
-            return Err(format!("/dev/net/tun: no device: {}", io::Error::last_os_error()));
+            return Err(Error::io("/dev/net/tun: no device")(io::Error::last_os_error()));
         }
         let features = match offload {
             Offload::Packets => libc::TUN_F_CSUM,
@@ -92,7 +92,7 @@ impl Tun {
         // SAFETY: TUNSETOFFLOAD takes a plain number.
         let status = unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETOFFLOAD, libc::c_ulong::from(features)) };
         if status < 0 {
-            return Err(format!("/dev/net/tun: no offloads: {}", io::Error::last_os_error()));
+            return Err(Error::io("/dev/net/tun: no offloads")(io::Error::last_os_error()));
         }
         Ok(Self { file })
     }

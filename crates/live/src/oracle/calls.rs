@@ -16,6 +16,7 @@ use libbpf_rs::{MapCore as _, RingBufferBuilder};
 use super::{Recording, running_kernel};
 use crate::kernel::ours::own_name;
 use crate::kernel::run::{check, run_once};
+use crate::{Error, Result};
 
 /// Maximum time between reads of a ring.
 const TURN: Duration = Duration::from_millis(5);
@@ -23,7 +24,7 @@ const TURN: Duration = Duration::from_millis(5);
 const HEAD: usize = 3;
 
 /// Runs the flows with our programs, and collects the recorded calls.
-pub fn record(setup: &Setup, situation: &str, ring_bytes: u32) -> Result<Recording, String> {
+pub fn record(setup: &Setup, situation: &str, ring_bytes: u32) -> Result<Recording> {
     check(setup)?;
     let mut algorithms: Vec<AlgorithmConfig> = Vec::new();
     let mut names = Vec::new();
@@ -35,12 +36,11 @@ pub fn record(setup: &Setup, situation: &str, ring_bytes: u32) -> Result<Recordi
         }
         names.push(own_name(nth));
     }
-    let fault = |fault: bbrlab_host::Error| fault.to_string();
     let mut programs: Vec<Program> = Vec::new();
     let mut links = Vec::new();
     for (nth, algorithm) in algorithms.iter().enumerate() {
-        let mut program = Program::load_recorded(algorithm, &own_name(nth), ring_bytes).map_err(fault)?;
-        links.push(program.register().map_err(fault)?);
+        let mut program = Program::load_recorded(algorithm, &own_name(nth), ring_bytes)?;
+        links.push(program.register()?);
         programs.push(program);
     }
     let collector = RefCell::new(Collector::default());
@@ -49,7 +49,7 @@ pub fn record(setup: &Setup, situation: &str, ring_bytes: u32) -> Result<Recordi
         let gathered = collect(&programs, &collector, &mut || !run.is_finished());
         (gathered, run.join())
     });
-    let (output, _) = ran.map_err(|_| "the run ended early".to_owned())??;
+    let (output, _) = ran.map_err(|_| Error::ThreadEnded("the run"))??;
     gathered?;
     let lost = programs.iter().filter_map(Program::counters).map(|counters| counters.calls_lost).sum();
     let header = CallHeader {
@@ -70,17 +70,13 @@ fn text(algorithm: &AlgorithmConfig) -> String {
 }
 
 /// Collects from each program's ring while `goes_on` returns true, then drains the rest.
-fn collect(
-    programs: &[Program],
-    collector: &RefCell<Collector>,
-    goes_on: &mut dyn FnMut() -> bool,
-) -> Result<(), String> {
-    let fault = |error: libbpf_rs::Error| format!("the recording's ring: {error}");
+fn collect(programs: &[Program], collector: &RefCell<Collector>, goes_on: &mut dyn FnMut() -> bool) -> Result<()> {
+    let fault = |source| Error::Bpf { what: "the recording's ring".to_owned(), source };
     let maps: Vec<_> =
         programs.iter().map(|program| program.object().maps().find(|map| map.name() == "calls")).collect();
     let mut builder = RingBufferBuilder::new();
     for (algorithm, map) in maps.iter().enumerate() {
-        let map = map.as_ref().ok_or("a program has no ring")?;
+        let map = map.as_ref().ok_or(Error::NoPart("a program has no ring"))?;
         builder
             .add(map, move |bytes| {
                 collector.borrow_mut().take(algorithm as u32, bytes);

@@ -14,6 +14,8 @@ mod tap;
 
 use bbrlab_sim::setup::Setup;
 
+use crate::{Error, Result};
+
 /// Result of a recording.
 #[derive(Clone, Debug)]
 pub struct Recording {
@@ -32,41 +34,36 @@ const RING_BYTES: u32 = 1 << 27;
 /// Runs the scenario's flows with the kernel's own algorithms, or with ours, and records each call.
 ///
 /// `situation` is the name of the scenario in the log.
-pub fn record(setup: &Setup, situation: &str) -> Result<Recording, String> {
+pub fn record(setup: &Setup, situation: &str) -> Result<Recording> {
     let ours = setup.flows.iter().filter(|flow| flow.kernels_own().is_none()).count();
     if ours == 0 {
         return record_kernels_own(setup, situation);
     }
     if let Some(flow) = setup.flows.iter().find(|flow| flow.kernels_own().is_some()) {
-        return Err(format!(
-            "flow {}: it is the kernel's own and others are ours, and a log is of one or the other; add program=bbrlab",
-            flow.name
-        ));
+        return Err(Error::MixedRecording(flow.name.clone()));
     }
     record_ours(setup, situation)
 }
 
 #[cfg(tap)]
-fn record_kernels_own(setup: &Setup, situation: &str) -> Result<Recording, String> {
+fn record_kernels_own(setup: &Setup, situation: &str) -> Result<Recording> {
     record::record(setup, situation, RING_BYTES)
 }
 
 /// Reports the feature that this build lacks for a recording.
 #[cfg(not(tap))]
-fn record_kernels_own(_setup: &Setup, _situation: &str) -> Result<Recording, String> {
-    Err("this build has no BPF tap; install clang and libelf's headers (on Debian: apt-get install clang libelf-dev \
-         zlib1g-dev make pkg-config) and build with `cargo build --release -p bbrlab --features bpf`"
-        .to_owned())
+fn record_kernels_own(_setup: &Setup, _situation: &str) -> Result<Recording> {
+    Err(Error::NoTap)
 }
 
 #[cfg(feature = "host")]
-fn record_ours(setup: &Setup, situation: &str) -> Result<Recording, String> {
+fn record_ours(setup: &Setup, situation: &str) -> Result<Recording> {
     calls::record(setup, situation, RING_BYTES)
 }
 
 #[cfg(not(feature = "host"))]
-fn record_ours(_setup: &Setup, _situation: &str) -> Result<Recording, String> {
-    Err("this build cannot load our kernel programs; build with --features host".to_owned())
+fn record_ours(_setup: &Setup, _situation: &str) -> Result<Recording> {
+    Err(Error::NoLoader)
 }
 
 /// Release of the recorded kernel.

@@ -12,6 +12,7 @@ use bbrlab_sim::setup::{FlowSetup, Setup};
 use super::tap::{Raw, Tap};
 use super::{Recording, running_kernel};
 use crate::kernel::run::{check, run_once};
+use crate::{Error, Result};
 
 /// Tick rates that Linux can be built with (`CONFIG_HZ`).
 const HZ: [u64; 4] = [100, 250, 300, 1_000];
@@ -22,17 +23,17 @@ const TURN: Duration = Duration::from_millis(5);
 const SPAN_MIN_NS: u128 = 200_000_000;
 
 /// Runs the flows and collects the tap's records.
-pub fn record(setup: &Setup, situation: &str, ring_bytes: u32) -> Result<Recording, String> {
+pub fn record(setup: &Setup, situation: &str, ring_bytes: u32) -> Result<Recording> {
     check(setup)?;
     let tap = Tap::load(ring_bytes)?;
-    let names: Vec<String> = setup.flows.iter().map(|flow| name(flow, &tap)).collect::<Result<_, _>>()?;
+    let names: Vec<String> = setup.flows.iter().map(|flow| name(flow, &tap)).collect::<Result<_>>()?;
     let mut collector = Collector::default();
     let (gathered, ran) = thread::scope(|scope| {
         let run = scope.spawn(|| run_once(setup, names, &mut |_| {}));
         let gathered = tap.collect(TURN, &mut |raw| collector.take(&raw), &mut || !run.is_finished());
         (gathered, run.join())
     });
-    let (output, _) = ran.map_err(|_| "the run ended early".to_owned())??;
+    let (output, _) = ran.map_err(|_| Error::ThreadEnded("the run"))??;
     gathered?;
     let lost = tap.lost()?;
     let header = Header { kernel: running_kernel(), situation: situation.to_owned(), hz: collector.hz()? };
@@ -42,11 +43,11 @@ pub fn record(setup: &Setup, situation: &str, ring_bytes: u32) -> Result<Recordi
 }
 
 /// Name of the tapped algorithm for a flow.
-fn name(flow: &FlowSetup, tap: &Tap) -> Result<String, String> {
+fn name(flow: &FlowSetup, tap: &Tap) -> Result<String> {
     match flow.algorithm {
         AlgorithmConfig::Bbr1(_) => Ok(tap.bbr.clone()),
         AlgorithmConfig::Cubic(_) => Ok(tap.cubic.clone()),
-        _ => Err(format!("flow {}: the kernel's tap supports bbr1 and cubic only", flow.name)),
+        _ => Err(Error::NotTapped(flow.name.clone())),
     }
 }
 
@@ -80,15 +81,12 @@ impl Collector {
     }
 
     /// The kernel's ticks per second, from the two clocks that stamp each call.
-    fn hz(&self) -> Result<u32, String> {
-        let (jiffies, ns) = self.first.ok_or("the tap recorded no call; does the path let packets through?")?;
+    fn hz(&self) -> Result<u32> {
+        let (jiffies, ns) = self.first.ok_or(Error::NothingRecorded)?;
         let ticks = self.last.0.saturating_sub(jiffies) as u128;
         let span = u128::from(self.last.1.saturating_sub(ns));
         if span < SPAN_MIN_NS {
-            return Err(
-                "the flows ended before the kernel's tick could be measured; record a quarter of a second or more"
-                    .to_owned(),
-            );
+            return Err(Error::TooShort);
         }
         let measured = (ticks * 1_000_000_000 / span) as u64;
         let nearest = HZ.into_iter().min_by_key(|hz| hz.abs_diff(measured)).unwrap_or(250);

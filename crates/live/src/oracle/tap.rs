@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use crate::{Error, Result};
 use bbrlab_replay::{COLUMNS, FIELDS, PRIVATE_WORDS};
 use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder, OpenObject, RingBufferBuilder};
 
@@ -37,33 +38,27 @@ pub struct Tap {
 
 impl Tap {
     /// Loads and registers both algorithms.
-    pub fn load(ring_bytes: u32) -> Result<Self, String> {
+    pub fn load(ring_bytes: u32) -> Result<Self> {
         libbpf_rs::set_print(None);
-        let mut open = ObjectBuilder::default()
-            .open_memory(OBJECT)
-            .map_err(|error| format!("the tap's BPF object can't be read: {error}"))?;
+        let mut open =
+            ObjectBuilder::default().open_memory(OBJECT).map_err(fault("the tap's BPF object can't be read"))?;
         let pid = std::process::id();
         let (bbr, cubic) = (format!("bbr_tap.{pid}"), format!("cub_tap.{pid}"));
         prepare(&mut open, ring_bytes, &bbr, &cubic)?;
-        let mut object = open.load().map_err(|error| refused(&error))?;
+        let mut object = open.load().map_err(refused)?;
         let mut links = Vec::new();
         for map in object.maps_mut().filter(|map| map.name().to_string_lossy().starts_with("tap_")) {
             let mut map = map;
-            links.push(map.attach_struct_ops().map_err(|error| refused(&error))?);
+            links.push(map.attach_struct_ops().map_err(refused)?);
         }
         Ok(Self { _links: links, object, bbr, cubic })
     }
 
     /// Passes each record to `take` while `goes_on` returns true; then drains the rest. Polls for at most `turn` at a
     /// time.
-    pub fn collect(
-        &self,
-        turn: Duration,
-        take: &mut dyn FnMut(Raw),
-        goes_on: &mut dyn FnMut() -> bool,
-    ) -> Result<(), String> {
-        let records = self.object.maps().find(|map| map.name() == "records").ok_or("the tap has no ring")?;
-        let fault = |error: libbpf_rs::Error| format!("the tap's ring: {error}");
+    pub fn collect(&self, turn: Duration, take: &mut dyn FnMut(Raw), goes_on: &mut dyn FnMut() -> bool) -> Result<()> {
+        let records =
+            self.object.maps().find(|map| map.name() == "records").ok_or(Error::NoPart("the tap has no ring"))?;
         let mut builder = RingBufferBuilder::new();
         builder
             .add(&records, |bytes| {
@@ -72,40 +67,40 @@ impl Tap {
                 }
                 0
             })
-            .map_err(fault)?;
-        let ring = builder.build().map_err(fault)?;
+            .map_err(fault("the tap's ring"))?;
+        let ring = builder.build().map_err(fault("the tap's ring"))?;
         while goes_on() {
             // Interrupted by a signal: the next iteration polls again.
             let _ = ring.poll(turn);
         }
-        ring.consume().map_err(fault)
+        ring.consume().map_err(fault("the tap's ring"))
     }
 
     /// Calls lost because the ring was full.
-    pub fn lost(&self) -> Result<u64, String> {
-        let counters = self.object.maps().find(|map| map.name() == "counters").ok_or("the tap has no counters")?;
+    pub fn lost(&self) -> Result<u64> {
+        let counters =
+            self.object.maps().find(|map| map.name() == "counters").ok_or(Error::NoPart("the tap has no counters"))?;
         let value = counters
             .lookup(&0u32.to_ne_bytes(), MapFlags::ANY)
-            .map_err(|error| format!("the tap's counters: {error}"))?
+            .map_err(fault("the tap's counters"))?
             .unwrap_or_default();
         Ok(word(&value, 1).unwrap_or(0))
     }
 }
 
 /// Sets the names and the ring's size before loading.
-fn prepare(open: &mut OpenObject, ring_bytes: u32, bbr: &str, cubic: &str) -> Result<(), String> {
+fn prepare(open: &mut OpenObject, ring_bytes: u32, bbr: &str, cubic: &str) -> Result<()> {
     for mut map in open.maps_mut() {
         let name = map.name().to_string_lossy().into_owned();
         match name.as_str() {
             "records" => {
-                map.set_max_entries(ring_bytes)
-                    .map_err(|error| format!("the tap's ring of {ring_bytes} bytes: {error}"))?;
+                map.set_max_entries(ring_bytes).map_err(fault(format!("the tap's ring of {ring_bytes} bytes")))?;
             }
             "tap_bbr" | "tap_cubic" => {
                 let wanted = if name == "tap_bbr" { bbr } else { cubic };
-                let value = map.initial_value_mut().ok_or("the tap has no algorithm to name")?;
+                let value = map.initial_value_mut().ok_or(Error::NoPart("the tap has no algorithm to name"))?;
                 // `name` is the first member of our tcp_congestion_ops, which is larger than any name.
-                let place = value.get_mut(..NAME_MAX).ok_or("the tap's algorithm is too small")?;
+                let place = value.get_mut(..NAME_MAX).ok_or(Error::NoPart("the tap's algorithm is too small"))?;
                 place.fill(0);
                 for (to, from) in place[..NAME_MAX - 1].iter_mut().zip(wanted.bytes()) {
                     *to = from;
@@ -117,15 +112,19 @@ fn prepare(open: &mut OpenObject, ring_bytes: u32, bbr: &str, cubic: &str) -> Re
     Ok(())
 }
 
-fn refused(error: &libbpf_rs::Error) -> String {
-    let advice = match error.kind() {
+fn fault(what: impl Into<String>) -> impl FnOnce(libbpf_rs::Error) -> Error {
+    move |source| Error::Bpf { what: what.into(), source }
+}
+
+fn refused(source: libbpf_rs::Error) -> Error {
+    let advice = match source.kind() {
         libbpf_rs::ErrorKind::PermissionDenied => "run as root, or with CAP_BPF and CAP_NET_ADMIN",
         libbpf_rs::ErrorKind::NotFound => {
             "it needs Linux 6.10 or later with BTF, tcp_bbr and tcp_cubic; see `bbrlab doctor`"
         }
         _ => "it needs Linux 6.10 or later; see `bbrlab doctor`",
     };
-    format!("the kernel refuses the tap: {error}; {advice}").replace('\n', " ")
+    Error::TapRefused { source, advice }
 }
 
 fn parse(bytes: &[u8]) -> Option<Raw> {

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::process::{Child, Command, Stdio};
 
 use super::plan::Plan;
-use crate::flows::Failure;
+use crate::{Error, Result};
 use crate::{ethtool, socket};
 
 /// The kernel's `RNDRESEEDCRNG`: rekeys its random number generator.
@@ -19,55 +19,57 @@ const PROGRAMS: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:
 
 /// Reseeds the random numbers, so that they do not depend on earlier consumers. Such are another version of `ip` or
 /// `tc`, or a longer set-up.
-pub(super) fn reseed() -> Result<(), Failure> {
+pub(super) fn reseed() -> Result<()> {
     let ask = || {
         let device = File::open("/dev/random")?;
         // SAFETY: this request has no argument.
         let done = unsafe { libc::ioctl(device.as_raw_fd(), RESEED) };
         if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     };
-    ask().map_err(|error| format!("/dev/random: {error}"))
+    ask().map_err(Error::io("/dev/random"))
 }
 
 /// Creates namespaces, devices and disciplines.
-pub(super) fn make(plan: &Plan) -> Result<(), Failure> {
+pub(super) fn make(plan: &Plan) -> Result<()> {
     batch("ip", None, &plan.wiring)?;
     for (namespace, values) in &plan.sysctls {
         let fd = namespace_of(namespace)?;
         let set = || values.iter().try_for_each(|(file, value)| fs::write(format!("/proc/sys/net/{file}"), value));
-        socket::within(fd.as_fd(), set).map_err(|error| format!("sysctl of {namespace}: {error}"))?;
+        socket::within(fd.as_fd(), set).map_err(Error::io(format!("sysctl of {namespace}")))?;
     }
     for (namespace, device) in &plan.segmented {
         let fd = namespace_of(namespace)?;
-        socket::within(fd.as_fd(), || ethtool::segment_in_software(device))
-            .map_err(|error| format!("{device}: {error}"))?;
+        socket::within(fd.as_fd(), || ethtool::segment_in_software(device)).map_err(Error::io(device))?;
     }
     plan.addresses.iter().try_for_each(|(namespace, lines)| batch("ip", Some(namespace), lines))?;
     plan.disciplines.iter().try_for_each(|(namespace, lines)| batch("tc", Some(namespace), lines))
 }
 
-pub(super) fn namespace_of(name: &str) -> Result<OwnedFd, Failure> {
-    File::open(format!("/run/netns/{name}")).map(Into::into).map_err(|error| format!("namespace {name}: {error}"))
+pub(super) fn namespace_of(name: &str) -> Result<OwnedFd> {
+    File::open(format!("/run/netns/{name}")).map(Into::into).map_err(Error::io(format!("namespace {name}")))
 }
 
 /// Runs `ip` or `tc` with a batch of commands.
-pub(super) fn batch(program: &str, namespace: Option<&str>, lines: &str) -> Result<(), Failure> {
-    let fault = |what: String| format!("{program}: {what}");
+pub(super) fn batch(program: &'static str, namespace: Option<&str>, lines: &str) -> Result<()> {
     let mut command = Command::new(program);
     if let Some(namespace) = namespace {
         command.args(["-n", namespace]);
     }
     command.args(["-batch", "-"]).env("PATH", PROGRAMS).stdin(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.stdout(Stdio::null()).spawn().map_err(|error| fault(error.to_string()))?;
+    let mut child = command.stdout(Stdio::null()).spawn().map_err(Error::io(program))?;
     if let Some(mut stdin) = child.stdin.take() {
-        stdin.write_all(lines.as_bytes()).map_err(|error| fault(error.to_string()))?;
+        stdin.write_all(lines.as_bytes()).map_err(Error::io(program))?;
     }
-    let output = child.wait_with_output().map_err(|error| fault(error.to_string()))?;
+    let output = child.wait_with_output().map_err(Error::io(program))?;
     if output.status.success() {
         return Ok(());
     }
     let said = String::from_utf8_lossy(&output.stderr);
-    Err(fault(format!("{} (in {})", said.split_whitespace().collect::<Vec<_>>().join(" "), namespace.unwrap_or("-"))))
+    Err(Error::Batch {
+        program,
+        output: said.split_whitespace().collect::<Vec<_>>().join(" "),
+        namespace: namespace.unwrap_or("-").to_owned(),
+    })
 }
 
 /// A `tc` process that waits in a namespace for the commands of a schedule.
@@ -79,30 +81,33 @@ pub(super) struct TcProcess {
 }
 
 impl TcProcess {
-    pub(super) fn start(namespace: &str) -> Result<Self, Failure> {
+    pub(super) fn start(namespace: &str) -> Result<Self> {
         let mut command = Command::new("tc");
         command.args(["-n", namespace, "-batch", "-"]).env("PATH", PROGRAMS);
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-        let child = command.spawn().map_err(|error| format!("tc: {error}"))?;
+        let child = command.spawn().map_err(Error::io("tc"))?;
         Ok(Self { namespace: namespace.to_owned(), child })
     }
 
-    pub(super) fn ask(&mut self, line: &str) -> Result<(), Failure> {
-        let fault = |what: String| format!("tc: {what} (in {}): {line}", self.namespace);
+    pub(super) fn ask(&mut self, line: &str) -> Result<()> {
         if let Ok(Some(status)) = self.child.try_wait() {
-            return Err(fault(format!("ended with {status} before")));
+            return Err(Error::TcEnded { status, namespace: self.namespace.clone(), line: line.to_owned() });
         }
         let Some(stdin) = &mut self.child.stdin else { return Ok(()) };
-        stdin.write_all(line.as_bytes()).and_then(|()| stdin.write_all(b"\n")).map_err(|error| fault(error.to_string()))
+        stdin.write_all(line.as_bytes()).and_then(|()| stdin.write_all(b"\n")).map_err(|source| Error::TcWrite {
+            source,
+            namespace: self.namespace.clone(),
+            line: line.to_owned(),
+        })
     }
 
     /// Fails unless every command succeeded.
-    pub(super) fn finish(mut self) -> Result<(), Failure> {
+    pub(super) fn finish(mut self) -> Result<()> {
         drop(self.child.stdin.take());
-        let status = self.child.wait().map_err(|error| format!("tc: {error}"))?;
+        let status = self.child.wait().map_err(Error::io("tc"))?;
         if status.success() {
             return Ok(());
         }
-        Err(format!("tc: a change of the schedule failed in {}", self.namespace))
+        Err(Error::TcFailed(self.namespace))
     }
 }

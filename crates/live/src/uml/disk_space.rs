@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use nix::sys::statvfs::{FsFlags, statvfs};
 
-use crate::flows::Failure;
+use crate::{Error, Result};
 
 /// Space required for a guest's memory file. Ours: ten flows of 500 Mbit/s together take about half of it.
 const MEMORY_ROOM: u64 = 512 << 20;
@@ -31,7 +31,7 @@ const fn megabytes(bytes: u64) -> u64 {
 }
 
 /// Directory for a guest's memory: TMPDIR, or the first of the usual places with enough space.
-pub fn for_memory() -> Result<PathBuf, Failure> {
+pub fn for_memory() -> Result<PathBuf> {
     let named = std::env::var_os("TMPDIR").filter(|text| !text.is_empty()).map(PathBuf::from);
     let places: Vec<PathBuf> = named.into_iter().chain(PLACES.map(PathBuf::from)).collect();
     let fits = |place: &&PathBuf| runs_programs(place) && free_bytes(place).is_some_and(|room| room >= MEMORY_ROOM);
@@ -44,22 +44,17 @@ pub fn for_memory() -> Result<PathBuf, Failure> {
         None => format!("{} is not there", place.display()),
     };
     let held: Vec<String> = places.iter().map(held).collect();
-    Err(format!(
-        "--on uml: no space for the kernel's memory, {} MB: {}; free some, or name another directory with TMPDIR",
-        megabytes(MEMORY_ROOM),
-        held.join(", "),
-    ))
+    Err(Error::NoMemoryRoom { needed_mb: megabytes(MEMORY_ROOM), found: held })
 }
 
 /// Fails if there is no space for the guest's results.
-pub fn for_exchange(directory: &Path) -> Result<(), Failure> {
+pub fn for_exchange(directory: &Path) -> Result<()> {
     match free_bytes(directory) {
-        Some(room) if room < EXCHANGE_ROOM => Err(format!(
-            "--on uml: {}: {} kB left, a run needs {} kB; free some, or name another directory with TMPDIR",
-            directory.display(),
-            room >> 10,
-            EXCHANGE_ROOM >> 10,
-        )),
+        Some(room) if room < EXCHANGE_ROOM => Err(Error::NoExchangeRoom {
+            path: directory.to_owned(),
+            free_kb: room >> 10,
+            needed_kb: EXCHANGE_ROOM >> 10,
+        }),
         _ => Ok(()),
     }
 }
@@ -77,7 +72,7 @@ mod tests {
 
     #[test]
     fn proc_has_no_room_for_an_exchange() {
-        let said = for_exchange(Path::new("/proc")).unwrap_err();
+        let said = for_exchange(Path::new("/proc")).unwrap_err().to_string();
         assert!(said.starts_with("--on uml: /proc: 0 kB left") && said.contains("TMPDIR"), "{said}");
     }
 }

@@ -22,10 +22,10 @@ use serde::{Deserialize, Serialize};
 use super::devices::{self, EXCHANGE, TcProcess};
 use super::plan::{Plan, plan};
 use crate::clock;
-use crate::flows::Failure;
 use crate::kernel::command::{self, Environment, serve_and_run};
 use crate::kernel::emulate::{Direction, check};
 use crate::socket::within;
+use crate::{Error, Result};
 
 /// Name of the job file in the exchange directory.
 pub const COMMAND_FILE: &str = "command.json";
@@ -68,33 +68,31 @@ pub struct EmulateOutput {
 }
 
 /// Rejects setups that the kernel's own path cannot express.
-pub fn refuse(setup: &Setup, direction: Direction) -> Result<(), Failure> {
+pub fn refuse(setup: &Setup, direction: Direction) -> Result<()> {
     check(setup, direction)?;
     if direction == Direction::Both && setup.links.iter().any(|link| link.policer.is_some()) {
-        return Err(
-            "emulate: policer: --on uml has it in one direction only; write --data down or --data up".to_owned()
-        );
+        return Err(Error::PolicerBothWays);
     }
     plan(setup).map(drop)
 }
 
 /// Reads the host's command, if this kernel was started for one.
-pub(super) fn command_spec() -> Result<Option<CommandSpec>, Failure> {
+pub(super) fn command_spec() -> Result<Option<CommandSpec>> {
     match fs::read(Path::new(EXCHANGE).join(COMMAND_FILE)) {
-        Ok(text) => serde_json::from_slice(&text).map(Some).map_err(|error| format!("command: {error}")),
+        Ok(text) => serde_json::from_slice(&text).map(Some).map_err(Error::CommandJson),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(format!("command: {error}")),
+        Err(error) => Err(Error::io("command")(error)),
     }
 }
 
 /// Runs the command; both ends are namespaces of this kernel.
-pub(super) fn run(spec: &CommandSpec, setup: &Setup) -> Result<EmulateOutput, Failure> {
+pub(super) fn run(spec: &CommandSpec, setup: &Setup) -> Result<EmulateOutput> {
     let both = spec.direction == Direction::Both;
     let mut plan = plan(setup)?;
     if both {
         plan.mirror();
     }
-    let [end] = plan.ends.as_slice() else { return Err("emulate: a path has two ends".to_owned()) };
+    let [end] = plan.ends.as_slice() else { return Err(Error::NotTwoEnds) };
     let (mut client, mut server) = ((end.sender.clone(), end.from), (end.receiver.clone(), end.to));
     if spec.direction == Direction::Down {
         std::mem::swap(&mut client, &mut server);
@@ -118,8 +116,8 @@ pub(super) fn run(spec: &CommandSpec, setup: &Setup) -> Result<EmulateOutput, Fa
     let around = Environment { bare: true, variables };
     let (status, ran_ns) = match serve_and_run(&command_spec, left.as_fd(), right.as_fd(), &around) {
         Ok((status, ran_ns)) => (status, Some(ran_ns)),
-        Err((status, line)) => {
-            eprintln!("bbrlab: {line}");
+        Err((status, error)) => {
+            eprintln!("bbrlab: {error}");
             (status, None)
         }
     };
@@ -128,26 +126,26 @@ pub(super) fn run(spec: &CommandSpec, setup: &Setup) -> Result<EmulateOutput, Fa
 }
 
 /// Sets up a host: its loopback, and the requested congestion control.
-fn settle(namespace: &str, cc: Option<&str>) -> Result<(), Failure> {
+fn settle(namespace: &str, cc: Option<&str>) -> Result<()> {
     let fd = devices::namespace_of(namespace)?;
     devices::batch("ip", Some(namespace), "link set dev lo up\n")?;
     let Some(cc) = cc else { return Ok(()) };
     let of = |name: &str| format!("/proc/sys/net/ipv4/tcp_{name}");
     within(fd.as_fd(), || fs::write(of("congestion_control"), cc)).map_err(|_| {
         let known = fs::read_to_string(of("available_congestion_control")).unwrap_or_default();
-        format!("--cc {cc}: this kernel has no such congestion control; write one of {}", known.trim())
+        Error::NotInKernel { cc: cc.to_owned(), available: known.trim().to_owned() }
     })
 }
 
 /// Mounts the file systems that programs rely on, and sets up the command's streams and directory.
-fn furnish(spec: &CommandSpec) -> Result<(), Failure> {
+fn furnish(spec: &CommandSpec) -> Result<()> {
     // Opened before another mount hides it.
     let directory = Path::new(OsStr::from_bytes(&spec.directory));
-    std::env::set_current_dir(directory).map_err(|error| format!("{}: {error}", directory.display()))?;
+    std::env::set_current_dir(directory).map_err(Error::io(directory.display().to_string()))?;
     let over = |kind: &str, at: &str| {
         fs::create_dir_all(at)
             .and_then(|()| Ok(mount(Some(kind), at, Some(kind), MsFlags::empty(), None::<&str>)?))
-            .map_err(|error| format!("{at}: {kind}: {error}"))
+            .map_err(Error::io(format!("{at}: {kind}")))
     };
     if !spec.writable {
         over("tmpfs", "/tmp")?;
@@ -165,11 +163,11 @@ fn furnish(spec: &CommandSpec) -> Result<(), Failure> {
         nix::unistd::dup2_stderr(stream(STDERR)?)?;
         Ok(())
     };
-    redirect().map_err(|error| format!("streams: {error}"))
+    redirect().map_err(Error::io("streams"))
 }
 
 /// Applies a schedule from now on, on a thread of its own.
-fn follow(schedule: Vec<Change>, mut plan: Plan, both: bool) -> Result<(), Failure> {
+fn follow(schedule: Vec<Change>, mut plan: Plan, both: bool) -> Result<()> {
     let mut asked = Vec::new();
     for change in schedule {
         let lines = if both { plan.change_both(&change) } else { plan.change(&change) };

@@ -25,9 +25,9 @@ use super::packets::PacketLog;
 use super::plan::{Plan, plan};
 use super::qdisc::{Counters, QdiscCounters};
 use super::tap::{CapturedPacket, Tap};
-use crate::flows::{Endpoints, FIRST_PORT, Failure, LinkCounters, Path, PathCounters, drive};
+use crate::flows::{Endpoints, FIRST_PORT, LinkCounters, Path, PathCounters, drive};
 use crate::meter::Meter;
-use crate::{clock, measure, socket, wire};
+use crate::{Error, Result, clock, measure, socket, wire};
 
 /// Kernel parameter that seeds its random numbers. A kernel without it passes it on as an environment variable.
 const SEED: &str = "seed";
@@ -46,9 +46,6 @@ const SETTLE: Duration = Duration::from_millis(100);
 const TICK_GRAIN: Duration = Duration::from_micros(1);
 /// Bytes that a bulk receiver lets accumulate: nothing else reads, and each wake-up costs time.
 const LOW_WATER: u64 = 8 << 20;
-/// Error message for an unsuitable kernel.
-const NO_SEED: &str = "this kernel's random numbers do not follow a seed, so its runs cannot be repeated; \
-     build one that does with: make uml (or put tools/uml/random.patch into your own)";
 
 /// The guest's result.
 #[derive(Debug, Serialize, Deserialize)]
@@ -62,19 +59,20 @@ pub enum GuestOutput {
     /// Result of an emulated command.
     Emulated(EmulateOutput),
     /// The job could not run.
-    Failed(Failure),
+    Failed(String),
 }
 
 /// Runs the job and powers off. `setup` parses the job's text.
-pub fn main(directory: &str, setup: impl FnOnce(&str) -> Result<Setup, Failure>) -> ! {
+pub fn main(directory: &str, setup: impl FnOnce(&str) -> Result<Setup, Box<dyn std::error::Error + Send + Sync>>) -> ! {
+    let setup = |text: &str| setup(text).map_err(Error::Scenario);
     let done = prepare(directory).and_then(|()| {
         if let Some(command) = emulate::command_spec()? {
             return emulate::run(&command, &setup(&command.scenario)?).map(GuestOutput::Emulated);
         }
-        let job = fs::read_to_string(FilePath::new(EXCHANGE).join(JOB)).map_err(|error| format!("job: {error}"))?;
+        let job = fs::read_to_string(FilePath::new(EXCHANGE).join(JOB)).map_err(Error::io("job"))?;
         run(&setup(&job)?)
     });
-    let done = done.unwrap_or_else(GuestOutput::Failed);
+    let done = done.unwrap_or_else(|error| GuestOutput::Failed(error.to_string()));
     if let Err(error) = leave(&done) {
         // Without a result the host reports an error and prints the console.
         eprintln!("uml guest: {error}");
@@ -97,10 +95,10 @@ fn power_off() -> ! {
 }
 
 /// Mounts file systems over the host's: only the exchange directory changes on the host.
-fn prepare(directory: &str) -> Result<(), Failure> {
+fn prepare(directory: &str) -> Result<()> {
     let none = MsFlags::empty();
     let over = |kind: &str, at: &str, data: Option<&str>| {
-        mount(Some(kind), at, Some(kind), none, data).map_err(|error| format!("{at}: {kind}: {error}"))
+        mount(Some(kind), at, Some(kind), none, data).map_err(Error::call(format!("{at}: {kind}")))
     };
     over("proc", "/proc", None)?;
     over("sysfs", "/sys", None)?;
@@ -109,9 +107,9 @@ fn prepare(directory: &str) -> Result<(), Failure> {
 }
 
 /// Runs a setup over the kernel's own path.
-fn run(setup: &Setup) -> Result<GuestOutput, Failure> {
+fn run(setup: &Setup) -> Result<GuestOutput> {
     if std::env::var_os(SEED).is_some() {
-        return Err(NO_SEED.to_owned());
+        return Err(Error::NoSeed);
     }
     let plan = plan(setup)?;
     make(&plan)?;
@@ -122,7 +120,7 @@ fn run(setup: &Setup) -> Result<GuestOutput, Failure> {
     await_tick();
     let driven = drive(setup, &ends, &mut path)?;
     if let Some(log) = path.log.take() {
-        log.finish().map_err(|error| format!("packets: {error}"))?;
+        log.finish().map_err(Error::io("packets"))?;
     }
     std::mem::take(&mut path.changers).into_iter().try_for_each(TcProcess::finish)?;
     let Output { result, trace, .. } = measure::output(setup, "uml", driven, &path.meter);
@@ -157,7 +155,7 @@ struct KernelPath {
 }
 
 impl KernelPath {
-    fn open(setup: &Setup, plan: Plan) -> Result<Self, Failure> {
+    fn open(setup: &Setup, plan: Plan) -> Result<Self> {
         let mut meter = Meter::new(setup.flows.len());
         if setup.warmup > bbrlab_core::Time::ZERO {
             meter.wait();
@@ -172,11 +170,9 @@ impl KernelPath {
         let tap = |namespace: &str, incoming_only: bool| {
             let fd = namespace_of(namespace)?;
             socket::within(fd.as_fd(), || Tap::open(namespace, incoming_only))
-                .map_err(|error| format!("tap in {namespace}: {error}"))
+                .map_err(Error::io(format!("tap in {namespace}")))
         };
-        let open = |index: usize| {
-            Counters::open(namespace_of(&format!("n{index}"))?).map_err(|error| format!("netlink: {error}"))
-        };
+        let open = |index: usize| Counters::open(namespace_of(&format!("n{index}"))?).map_err(Error::io("netlink"));
         let named = |prefix: char| plan.namespaces.iter().filter(move |name| name.starts_with(prefix));
         Ok(Self {
             senders: named('s').map(|name| tap(name, false)).collect::<Result<_, _>>()?,
@@ -186,14 +182,14 @@ impl KernelPath {
             changers,
             rates: setup.links.iter().map(|link| link.service.nominal_rate().as_bits_per_sec()).collect(),
             zero_ns: 0,
-            log: PacketLog::open(FilePath::new(EXCHANGE)).map_err(|error| format!("packets: {error}"))?,
+            log: PacketLog::open(FilePath::new(EXCHANGE)).map_err(Error::io("packets"))?,
             plan,
             meter,
         })
     }
 
     /// Namespaces and addresses of both ends of each flow.
-    fn ends(&self, setup: &Setup) -> Result<Vec<Endpoints>, Failure> {
+    fn ends(&self, setup: &Setup) -> Result<Vec<Endpoints>> {
         let mut open: BTreeMap<&str, Arc<OwnedFd>> = BTreeMap::new();
         let mut ends = Vec::new();
         for (end, flow) in self.plan.ends.iter().zip(&setup.flows) {
@@ -216,7 +212,7 @@ impl KernelPath {
     }
 
     /// Feeds the meter with the packets that passed.
-    fn watch(&mut self) -> Result<(), Failure> {
+    fn watch(&mut self) -> Result<()> {
         let (meter, zero, log) = (&mut self.meter, self.zero_ns, &mut self.log);
         let mut logged = Ok(());
         for tap in &mut self.senders {
@@ -229,7 +225,7 @@ impl KernelPath {
         for tap in &mut self.receivers {
             tap.drain(|passed| at_receiver(meter, zero, &passed));
         }
-        logged.map_err(|error| format!("packets: {error}"))
+        logged.map_err(Error::io("packets"))
     }
 }
 
@@ -271,7 +267,7 @@ impl Path for KernelPath {
         self.zero_ns = real_time_ns() - (clock::now_ns() - zero_ns);
     }
 
-    fn change(&mut self, change: &Change) -> Result<(), Failure> {
+    fn change(&mut self, change: &Change) -> Result<()> {
         if let bbrlab_sim::setup::ChangeKind::Rate(rate) = change.what {
             self.rates[change.link] = rate.as_bits_per_sec();
         }
@@ -283,7 +279,7 @@ impl Path for KernelPath {
         Ok(())
     }
 
-    fn measure_from_here(&mut self) -> Result<(), Failure> {
+    fn measure_from_here(&mut self) -> Result<()> {
         self.watch()?;
         self.meter.measure_from_here(bbrlab_core::Time::nanos(real_time_ns().saturating_sub(self.zero_ns)));
         Ok(())
@@ -293,21 +289,19 @@ impl Path for KernelPath {
         LOW_WATER
     }
 
-    fn sample(&mut self, seen: &mut PathCounters) -> Result<(), Failure> {
+    fn sample(&mut self, seen: &mut PathCounters) -> Result<()> {
         self.watch()?;
         for tap in self.senders.iter().chain(&self.receivers) {
-            let missed = tap.missed().map_err(|error| format!("tap: {error}"))?;
+            let missed = tap.missed().map_err(Error::io("tap"))?;
             if missed > 0 {
-                return Err(format!(
-                    "tap: {missed} packets passed between two samples, more than the buffer holds; write a finer --sample"
-                ));
+                return Err(Error::TapMissed(missed));
             }
         }
         for (seen, flow) in seen.flows.iter_mut().zip(self.meter.flows()) {
             *seen = (flow.count, flow.last_rtt_us);
         }
         for (index, link) in seen.links.iter_mut().enumerate() {
-            let fault = |error: io::Error| format!("counters of link {}: {error}", index + 1);
+            let fault = |source| Error::Io { what: format!("counters of link {}", index + 1), source };
             let counters = &self.counters[index];
             let device = format!("l{index}");
             let counted = counters.read().map_err(fault)?.get(device.as_str()).copied().unwrap_or_default();

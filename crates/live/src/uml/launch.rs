@@ -16,8 +16,8 @@ use bbrlab_sim::setup::Setup;
 use super::emulate::{COMMAND_FILE, CommandSpec, EmulateOutput, STDERR, STDOUT};
 use super::guest::{DONE, GuestOutput, JOB};
 use super::{disk_space, packets};
-use crate::flows::Failure;
 use crate::leftovers;
+use crate::{Error, Result};
 
 /// Environment variable with the path of a kernel outside the cache.
 const KERNEL: &str = "BBRLAB_UML_KERNEL";
@@ -39,22 +39,19 @@ const HZ: u32 = 250;
 
 /// Finds the kernel: the one named by the environment, otherwise the newest in the cache, preferring the usual tick
 /// rate.
-pub fn kernel() -> Result<PathBuf, Failure> {
+pub fn kernel() -> Result<PathBuf> {
     if let Some(path) = std::env::var_os(KERNEL).map(PathBuf::from) {
-        return if path.is_file() { Ok(path) } else { Err(format!("{KERNEL}: {}: no such file", path.display())) };
+        return if path.is_file() { Ok(path) } else { Err(Error::NoKernelFile { variable: KERNEL, path }) };
     }
     let cache = std::env::var_os(CACHE).map(PathBuf::from).or_else(|| {
         let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
         Some(std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or_else(home)?.join("bbrlab/uml"))
     });
-    let cache = cache.ok_or_else(|| format!("no HOME in the environment; name a kernel with {KERNEL}"))?;
+    let cache = cache.ok_or(Error::NoHome { variable: KERNEL })?;
     let entries = fs::read_dir(&cache).into_iter().flatten().flatten();
     let kernels = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("linux-"));
     let rank = |path: &PathBuf| (hz(path) == Some(HZ), path.metadata().and_then(|meta| meta.modified()).ok());
-    kernels
-        .map(|entry| entry.path())
-        .max_by_key(rank)
-        .ok_or_else(|| format!("no kernel in {}; build one with: make uml", cache.display()))
+    kernels.map(|entry| entry.path()).max_by_key(rank).ok_or(Error::NoKernel(cache))
 }
 
 /// Ticks per second of a kernel built by `make uml`, taken from its name.
@@ -130,13 +127,13 @@ pub struct UmlOutput {
 }
 
 /// Runs a job. This program, as the guest's first process, parses the job's text to `setup`.
-pub fn run(kernel: &Path, job: &str, setup: &Setup) -> Result<UmlOutput, Failure> {
-    let fault = |what: &str, error: &io::Error| format!("--on uml: {what}: {error}");
-    let exchange = ExchangeDirectory::new().map_err(|error| fault("directory of exchange", &error))?;
+pub fn run(kernel: &Path, job: &str, setup: &Setup) -> Result<UmlOutput> {
+    let fault = |what| move |source| Error::Exchange { what, source };
+    let exchange = ExchangeDirectory::new().map_err(fault("directory of exchange"))?;
     disk_space::for_exchange(&exchange.0)?;
-    fs::write(exchange.0.join(JOB), job).map_err(|error| fault("job", &error))?;
-    packets::ask(&exchange.0, setup).map_err(|error| fault("packets", &error))?;
-    let own = std::env::current_exe().map_err(|error| fault("this command's own file", &error))?;
+    fs::write(exchange.0.join(JOB), job).map_err(fault("job"))?;
+    packets::ask(&exchange.0, setup).map_err(fault("packets"))?;
+    let own = std::env::current_exe().map_err(fault("this command's own file"))?;
     let boot = Boot { writable: false, clock: Clock::Fixed, seed: setup.seed };
     let mut child = start(kernel, &own, &exchange.0, boot)?;
     let mut console = Vec::new();
@@ -146,28 +143,28 @@ pub fn run(kernel: &Path, job: &str, setup: &Setup) -> Result<UmlOutput, Failure
     }
     let _ = child.0.wait();
     match done(&exchange, kernel, &console)? {
-        GuestOutput::Emulated(_) => Err("--on uml: result: of another job".to_owned()),
+        GuestOutput::Emulated(_) => Err(Error::OtherJob),
         GuestOutput::Ran { result, trace, release } => {
-            let packets = packets::take(&exchange.0, setup).map_err(|error| fault("packets", &error))?;
+            let packets = packets::take(&exchange.0, setup).map_err(fault("packets"))?;
             let output = Output { result: *result, trace, packets };
             Ok(UmlOutput { output, release, hz: hz(kernel) })
         }
-        GuestOutput::Failed(what) => Err(format!("--on uml: {what}")),
+        GuestOutput::Failed(what) => Err(Error::Guest(what)),
     }
 }
 
 /// Runs a command inside and passes its output on as it arrives; `seed` seeds the path's random numbers.
-pub fn emulate(kernel: &Path, command: &CommandSpec, seed: u64) -> Result<EmulateOutput, Failure> {
-    let fault = |what: &str, error: &io::Error| format!("--on uml: {what}: {error}");
-    let exchange = ExchangeDirectory::new().map_err(|error| fault("directory of exchange", &error))?;
+pub fn emulate(kernel: &Path, command: &CommandSpec, seed: u64) -> Result<EmulateOutput> {
+    let fault = |what| move |source| Error::Exchange { what, source };
+    let exchange = ExchangeDirectory::new().map_err(fault("directory of exchange"))?;
     disk_space::for_exchange(&exchange.0)?;
-    let text = serde_json::to_vec(command).map_err(|error| format!("--on uml: command: {error}"))?;
-    fs::write(exchange.0.join(COMMAND_FILE), text).map_err(|error| fault("command", &error))?;
+    let text = serde_json::to_vec(command).map_err(|source| Error::ExchangeJson { what: "command", source })?;
+    fs::write(exchange.0.join(COMMAND_FILE), text).map_err(fault("command"))?;
     let mut streams = [Stream::new(&exchange.0, STDOUT), Stream::new(&exchange.0, STDERR)];
     for stream in &mut streams {
-        stream.make().map_err(|error| fault("streams", &error))?;
+        stream.make().map_err(fault("streams"))?;
     }
-    let own = std::env::current_exe().map_err(|error| fault("this command's own file", &error))?;
+    let own = std::env::current_exe().map_err(fault("this command's own file"))?;
     // A command may check certificates, whose dates must be valid.
     let clock = if command.real_time { Clock::Real } else { Clock::FromToday };
     let mut child = start(kernel, &own, &exchange.0, Boot { writable: command.writable, clock, seed })?;
@@ -191,8 +188,8 @@ pub fn emulate(kernel: &Path, command: &CommandSpec, seed: u64) -> Result<Emulat
     let console = console.join().unwrap_or_default();
     match done(&exchange, kernel, &console)? {
         GuestOutput::Emulated(emulated) => Ok(emulated),
-        GuestOutput::Ran { .. } => Err("--on uml: result: of another job".to_owned()),
-        GuestOutput::Failed(what) => Err(format!("--on uml: {what}")),
+        GuestOutput::Ran { .. } => Err(Error::OtherJob),
+        GuestOutput::Failed(what) => Err(Error::Guest(what)),
     }
 }
 
@@ -223,22 +220,20 @@ impl Stream {
 }
 
 /// Reads the guest's result.
-fn done(exchange: &ExchangeDirectory, kernel: &Path, console: &[u8]) -> Result<GuestOutput, Failure> {
+fn done(exchange: &ExchangeDirectory, kernel: &Path, console: &[u8]) -> Result<GuestOutput> {
     let done = fs::read(exchange.0.join(DONE)).ok().filter(|text| !text.is_empty());
     let Some(done) = done else {
         disk_space::for_exchange(&exchange.0)?;
         let said = String::from_utf8_lossy(console);
         if said.contains(NO_MEMORY) {
-            return Err("--on uml: no space is left for the kernel's memory; \
-                        free some, or name another directory with TMPDIR"
-                .to_owned());
+            return Err(Error::MemoryFull);
         }
         let words: Vec<&str> = said.split_whitespace().collect();
         let said = words.join(" ");
         let from = said.char_indices().rev().nth(CONSOLE_SHOWN).map_or(0, |(at, _)| at);
-        return Err(format!("--on uml: {} ended without a result; its output: {}", kernel.display(), &said[from..]));
+        return Err(Error::NoResult { kernel: kernel.to_owned(), output: said[from..].to_owned() });
     };
-    serde_json::from_slice(&done).map_err(|error| format!("--on uml: result: {error}"))
+    serde_json::from_slice(&done).map_err(|source| Error::ExchangeJson { what: "result", source })
 }
 
 /// Progress of a kernel's clock.
@@ -275,7 +270,7 @@ struct Boot {
     seed: u64,
 }
 
-fn start(kernel: &Path, own: &Path, exchange: &Path, boot: Boot) -> Result<Running, Failure> {
+fn start(kernel: &Path, own: &Path, exchange: &Path, boot: Boot) -> Result<Running> {
     let memory = disk_space::for_memory()?;
     let mut command = Command::new(kernel);
     command
@@ -305,5 +300,5 @@ fn start(kernel: &Path, own: &Path, exchange: &Path, boot: Boot) -> Result<Runni
             Ok(())
         });
     }
-    command.spawn().map(Running).map_err(|error| format!("--on uml: {}: {error}", kernel.display()))
+    command.spawn().map(Running).map_err(|source| Error::Launch { kernel: kernel.to_owned(), source })
 }

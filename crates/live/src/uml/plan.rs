@@ -17,8 +17,8 @@ use bbrlab_core::{Rate, Span};
 use bbrlab_sim::link::{Aqm, Buffer, LinkConfig, Loss, Service};
 use bbrlab_sim::setup::{Change, ChangeKind, HostSetup, Rwnd, Setup};
 
+use crate::Result;
 use crate::backends::check;
-use crate::flows::Failure;
 use bbrlab_sim::backend::Backend;
 
 /// Bytes of the Ethernet header, which queueing disciplines count as our links do.
@@ -98,7 +98,7 @@ pub struct Plan {
 }
 
 /// Translates a setup to a plan.
-pub fn plan(setup: &Setup) -> Result<Plan, Failure> {
+pub fn plan(setup: &Setup) -> Result<Plan> {
     check(Backend::Uml, setup)?;
     let mtu = setup.flows.iter().map(|flow| flow.mss + HEADERS).max().unwrap_or(MTU_MIN).max(MTU_MIN);
     let mut plan = Plan {

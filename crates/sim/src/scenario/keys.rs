@@ -433,7 +433,7 @@ const NO_KERNEL_PROGRAM: Refusal = Refusal {
         unknown(setup, |flow| {
             let name = flow.algorithm.name();
             let is_there = flow.kernels_own().is_some() || flow.algorithm.info().bpf_object.is_some();
-            if is_there { Ok(()) } else { Err(format!("{name}: it has no kernel program")) }
+            if is_there { Ok(()) } else { Err(crate::Error::NoProgram { algorithm: name }) }
         })
     },
     example: &["--flow", "bbr2-ietf100"],
@@ -469,7 +469,7 @@ fn change(setup: &Setup, what: &str, is_held: impl Fn(&Change) -> bool) -> Optio
     setup.schedule.iter().find(|change| is_held(change)).map(|change| format!("{what} at {} s", secs(change.at)))
 }
 
-fn unknown(setup: &Setup, check: impl Fn(&FlowSetup) -> Result<(), String>) -> Option<String> {
+fn unknown(setup: &Setup, check: impl Fn(&FlowSetup) -> crate::Result<()>) -> Option<String> {
     setup.flows.iter().find_map(|flow| check(flow).err().map(|what| format!("{} holds {what}", flow.name)))
 }
 

@@ -27,7 +27,7 @@ pub use keys::{KEYS, Key, KeyGroup, Scenario, key};
 pub use model::schema;
 pub use model::{ExpectSpec, LinkSpec};
 pub use read::{Problem, ReadError, read, read_toml};
-pub use resolve::TraceReader;
+pub use resolve::{TraceReadError, TraceReader};
 pub use schedule::{Schedule, Step};
 pub use source::{Locations, ScenarioError, ScenarioFile};
 pub use text::{TextError, nearest};

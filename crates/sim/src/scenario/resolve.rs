@@ -15,8 +15,11 @@ use super::units::{BitRate, BufferSize, PACKET_BYTES, TimeSpan};
 use crate::link::{Buffer, DeliveryTrace, LinkConfig, Service};
 use crate::setup::{AccessSetup, Capture, Change, ChangeKind, FlowSetup, HostSetup, PathSetup, Rwnd, Setup, Traffic};
 
+/// Any error of a [`TraceReader`].
+pub type TraceReadError = Box<dyn std::error::Error + Send + Sync>;
+
 /// Reader of trace files, which returns a file's text or an error.
-pub type TraceReader<'a> = dyn Fn(&str) -> Result<String, String> + 'a;
+pub type TraceReader<'a> = dyn Fn(&str) -> Result<String, TraceReadError> + 'a;
 
 /// Bottleneck rate if neither a rate nor a trace nor a demand is set.
 const RATE_DEFAULT: BitRate = BitRate(10_000_000);
@@ -47,7 +50,7 @@ struct Resolved {
 impl Scenario {
     /// Resolves the scenario, which must not use a trace file.
     pub fn resolve(&self) -> Checked<Setup> {
-        self.resolve_with(&|file| Err(format!("{file:?} cannot be read here")))
+        self.resolve_with(&|file| Err(format!("{file:?} cannot be read here").into()))
     }
 
     /// Resolves the scenario; `read` returns the text of a trace file.
@@ -184,8 +187,8 @@ impl Scenario {
         one_service(prefix, link.rate, link.trace.as_ref(), link.demand.is_some())?;
         let (service, nominal) = match (&link.trace, link.demand) {
             (Some(file), _) => {
-                let fault = |message| ScenarioError::new(at("trace"), message);
-                let text = read(file).map_err(fault)?;
+                let fault = |message: String| ScenarioError::new(at("trace"), message);
+                let text = read(file).map_err(|error| fault(error.to_string()))?;
                 let (trace, mean) = delivery_trace(&text).map_err(|error| fault(format!("{file:?}: {error}")))?;
                 (Service::Trace(Arc::new(trace)), mean)
             }

@@ -9,6 +9,7 @@ use super::read::{self, ReadError, read, read_toml};
 use super::resolve::TraceReader;
 use crate::record::result::SCHEMA;
 use crate::setup::Setup;
+use crate::{Error, Result};
 
 /// An error in a scenario, formatted as one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,68 +72,65 @@ impl From<Scenario> for ScenarioFile {
 
 impl ScenarioFile {
     /// Reads a scenario in TOML; `file` is its name in errors.
-    pub fn from_toml(text: &str, file: &str) -> Result<Self, String> {
-        let place = |(line, error): (usize, ReadError)| format!("{file}:{line}: {error}");
+    pub fn from_toml(text: &str, file: &str) -> Result<Self> {
+        let place = |(line, source): (usize, ReadError)| Error::Toml { file: file.to_owned(), line, source };
         let lines = read::lines(text).map_err(place)?;
         let scenario = read_toml(text).map_err(place)?;
         Ok(Self { scenario, source: Locations { file: file.to_owned(), lines, ..Locations::default() } })
     }
 
     /// Reads a scenario in JSON, bare or as the `scenario` of a result; `file` is its name in errors.
-    pub fn from_json(text: &str, file: &str) -> Result<Self, String> {
-        let fault = |error: serde_json::Error| format!("{file}: {error}");
+    pub fn from_json(text: &str, file: &str) -> Result<Self> {
+        let fault = |source: serde_json::Error| Error::NotJson { file: file.to_owned(), source };
         let DistinctKeys = serde_json::from_str(text).map_err(fault)?;
         let mut value: serde_json::Value = serde_json::from_str(text).map_err(fault)?;
         if let Some(schema) = value.get("schema").filter(|schema| **schema != SCHEMA) {
-            return Err(format!(
-                "{file}: schema: {schema} is not a schema that this version reads; write {SCHEMA}, or use the version of \
-                 bbrlab that wrote it"
-            ));
+            return Err(Error::Schema { file: file.to_owned(), found: schema.clone(), accepted: SCHEMA });
         }
         if let Some(scenario) = value.get_mut("scenario") {
             value = scenario.take();
         }
-        let scenario = read(value).map_err(|error: ReadError| format!("{file}: {error}"))?;
+        let scenario = read(value).map_err(|source| Error::Json { file: file.to_owned(), source })?;
         Ok(Self { scenario, source: Locations { file: file.to_owned(), ..Locations::default() } })
     }
 
     /// Overrides a key, as its flag does.
-    pub fn set(&mut self, key: &str, text: &str) -> Result<(), String> {
+    pub fn set(&mut self, key: &str, text: &str) -> Result<()> {
         self.source.flags.insert(key.to_owned());
-        self.scenario.set(key, text).map_err(|error| self.source.place(&error))
+        self.scenario.set(key, text).map_err(|error| self.source.place(error))
     }
 
     /// Overrides the flows, as the flags do.
-    pub fn set_flows(&mut self, flows: &[String]) -> Result<(), String> {
+    pub fn set_flows(&mut self, flows: &[String]) -> Result<()> {
         self.scenario.flow.clear();
         flows.iter().try_for_each(|flow| self.set("flow", flow))
     }
 
     /// Resolves the scenario; `read` returns the text of a trace file.
-    pub fn resolve(&self, read: &TraceReader<'_>) -> Result<Setup, String> {
-        self.scenario.resolve_with(read).map_err(|error| self.source.place(&error))
+    pub fn resolve(&self, read: &TraceReader<'_>) -> Result<Setup> {
+        self.scenario.resolve_with(read).map_err(|error| self.source.place(error))
     }
 }
 
 impl Locations {
-    /// Formats an error with its place in front: the flag, or the file and line.
-    pub fn place(&self, error: &ScenarioError) -> String {
-        let key = error.path.split(['[', '.']).next().unwrap_or_default();
+    /// Adds the place to an error: the flag, or the file and line.
+    fn place(&self, source: ScenarioError) -> Error {
+        let key = source.path.split(['[', '.']).next().unwrap_or_default();
         if self.flags.contains(key) {
             // The flow's number is more specific than its flag, which is repeated for each flow.
             return match key {
-                "flow" => error.to_string(),
-                _ => format!("--{}: {}", key.replace('_', "-"), error.message),
+                "flow" => source.into(),
+                _ => Error::Flag { flag: key.replace('_', "-"), source },
             };
         }
-        let mut path = error.path.as_str();
+        let mut path = source.path.as_str();
         while !path.is_empty() {
             if let Some(line) = self.lines.get(path) {
-                return format!("{}:{line}: {error}", self.file);
+                return Error::Line { file: self.file.clone(), line: *line, source };
             }
             path = path.rfind(['[', '.']).map_or("", |end| &path[..end]);
         }
-        if self.file.is_empty() { error.to_string() } else { format!("{}: {error}", self.file) }
+        if self.file.is_empty() { source.into() } else { Error::File { file: self.file.clone(), source } }
     }
 }
 

@@ -133,7 +133,9 @@ impl Sweep {
             .map_err(|e: toml::de::Error| fault(e.message().lines().next().unwrap_or_default().to_owned()))?;
         scenario.seed = self.spec.seed.wrapping_add((index % self.spec.repeat as usize) as u64);
         let sourced = ScenarioFile::from(scenario);
-        let setup = sourced.resolve(&|_| Err("a sweep has no trace files; write a rate".to_owned())).map_err(fault)?;
+        let setup = sourced
+            .resolve(&|_| Err("a sweep has no trace files; write a rate".into()))
+            .map_err(|error| fault(error.into()))?;
         Ok((sourced.scenario.filled(), Arc::new(setup)))
     }
 

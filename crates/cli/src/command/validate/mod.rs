@@ -241,7 +241,7 @@ fn compare(
         sourced.scenario.seed = args.seed.wrapping_add(nth.into());
         sourced.scenario.repeat = 1;
         let fault = |what: Failure| format!("{}: {what}", case.name);
-        let mut setup = sourced.resolve(&|file| inputs::trace(Path::new(file)).map_err(|error| error.to_string()))?;
+        let mut setup = sourced.resolve(&|file| inputs::trace(Path::new(file)).map_err(Into::into))?;
         if args.program == Program::Bbrlab {
             setup.flows.iter_mut().for_each(|flow| flow.host.program = Program::Bbrlab);
         }
