@@ -134,7 +134,7 @@ quic: ## our algorithms in s2n-quic and noq: adapters under random days, scenari
 
 host-long: build ## an A/B test over two emulated links, 10 million calls an algorithm beside native code, 1,000 loads and unloads under traffic, ten minutes of everything at once (hours)
 	BBRLAB=$(RELEASE) tools/ab.sh
-	BBRLAB_LOADS=1000 nice cargo test --locked -p bbrlab-host --features load --test host loads_and -- --ignored --nocapture
+	BBRLAB_LOADS=1000 nice cargo test --locked -p bbrlab-host --features ab,load --test host loads_and -- --ignored --nocapture
 	BBRLAB=$(RELEASE) tools/oracle.sh soak 600s
 	BBRLAB_CALLS=10000000 nice cargo test --locked --release -p bbrlab-host --features load --test differential -- --ignored --nocapture
 

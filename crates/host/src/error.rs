@@ -14,6 +14,113 @@ pub enum Error {
     /// No kernel program of that algorithm.
     #[error("{0}: it has no kernel program; write one of {names}", names = programs())]
     NoProgram(String),
+    /// A word that is no parameter.
+    #[error("{algorithm},{part}: write a parameter and its value, as in {algorithm},NAME=VALUE")]
+    NotAParameter {
+        /// The algorithm.
+        algorithm: String,
+        /// The word.
+        part: String,
+    },
+    /// A parameter that the algorithm lacks, or a value that it refuses.
+    #[error("{algorithm},{key}: {value} is {source}")]
+    Parameter {
+        /// The algorithm.
+        algorithm: String,
+        /// Name of the parameter.
+        key: String,
+        /// The value.
+        value: String,
+        /// The error.
+        source: bbrlab_core::params::ParamError,
+    },
+    /// An arm of a test that neither the kernel nor bbrlab has.
+    #[error("--arms: {source}; the kernel has {}", .available.join(", "))]
+    Arm {
+        /// The error.
+        source: Box<Self>,
+        /// Names that the kernel has.
+        available: Vec<String>,
+    },
+    /// The test transfer of an arm failed.
+    #[error("{arm}: a transfer over it failed: {source}")]
+    ArmTrial {
+        /// The arm.
+        arm: String,
+        /// The error.
+        source: TrialError,
+    },
+    /// Another program acts on the connections of a cgroup.
+    #[error(
+        "{cgroup}: another program already acts on its connections (BPF program {}); end that, or give --multi if both may, \
+         see `bpftool prog show id {}`",
+        joined(.programs), .programs[0]
+    )]
+    AnotherProgram {
+        /// The cgroup.
+        cgroup: PathBuf,
+        /// Ids of the programs.
+        programs: Vec<u32>,
+    },
+    /// The directory of a test cannot be used.
+    #[error("--out: {path}: {source}")]
+    Out {
+        /// The directory.
+        path: PathBuf,
+        /// The error.
+        source: io::Error,
+    },
+    /// The directory of a new test is not empty.
+    #[error("--out: {0}: it is not empty; name a new directory")]
+    OutNotEmpty(PathBuf),
+    /// A test is running in the directory.
+    #[error("--out: {0}: a test is running there")]
+    OutInUse(PathBuf),
+    /// The list of tests cannot be written.
+    #[error("the list of tests: {0}")]
+    ListOfTests(#[source] io::Error),
+    /// The last records of a test could not become a table.
+    #[error("{path}: {source}; the records stay in {spool}")]
+    Saving {
+        /// Directory of the test.
+        path: PathBuf,
+        /// The error.
+        source: io::Error,
+        /// File of the records.
+        spool: &'static str,
+    },
+    /// The directory has no test.
+    #[error("{0}: no test is recorded there; name the --out of `bbrlab ab start`")]
+    NoRecords(PathBuf),
+    /// A test of another version.
+    #[cfg(feature = "ab")]
+    #[error("{path}: its schema is {found}, and this bbrlab reads 1 to {}", bbrlab_study::ab::SCHEMA)]
+    Schema {
+        /// Description of the test.
+        path: PathBuf,
+        /// Its schema.
+        found: u32,
+    },
+    /// Records that cannot be read.
+    #[error("{path}: {source}")]
+    Records {
+        /// Their file.
+        path: PathBuf,
+        /// The error.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// A running test that does not answer.
+    #[error("{0}: the test does not answer; see `bbrlab ab status`")]
+    NoAnswer(PathBuf),
+    /// No test is running in the directory.
+    #[error("{0}: no test is running there; see `bbrlab ab status`")]
+    NoTestThere(PathBuf),
+    /// No test is running.
+    #[error("no test is running; start one with `bbrlab ab start`")]
+    NoTest,
+    /// Several tests are running, and none was named.
+    #[error("several tests are running; name one with --out; see `bbrlab ab status`")]
+    SeveralTests,
     /// A name that the kernel would reject.
     #[error("--name {0:?}: write 1 to 15 letters, digits, '_' or '.', beginning with a letter")]
     BadName(String),
@@ -151,7 +258,7 @@ impl std::fmt::Display for Advice {
 
 impl Error {
     /// Adapter for `map_err` on file operations.
-    pub(crate) fn file(path: &Path) -> impl FnOnce(io::Error) -> Self {
+    pub(crate) fn file(path: &Path) -> impl FnOnce(io::Error) -> Self + use<> {
         let path = path.to_owned();
         move |source| Self::File { path, source }
     }
@@ -160,6 +267,10 @@ impl Error {
 #[cfg(feature = "load")]
 fn after(reason: Option<&str>, advice: Advice) -> String {
     reason.map_or_else(|| advice.to_string(), |reason| format!(": {reason}"))
+}
+
+fn joined(programs: &[u32]) -> String {
+    programs.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")
 }
 
 fn programs() -> String {

@@ -6,9 +6,10 @@
 //! from memory.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-#[cfg(feature = "load")]
+#[cfg(feature = "ab")]
 pub mod ab;
 pub mod ability;
+pub mod clock;
 pub mod enable;
 mod error;
 pub mod host_paths;

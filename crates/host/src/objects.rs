@@ -1,7 +1,9 @@
 //! The compiled algorithms: one object each, built by `bpf/cc`.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use bbrlab_core::ALGORITHMS;
+use bbrlab_core::{ALGORITHMS, AlgorithmConfig};
+
+use crate::{Error, Result};
 
 macro_rules! objects {
     ($($name:literal $file:literal)+) => {
@@ -40,6 +42,29 @@ pub(crate) static AB: &[u8] = include_bytes!("../../../bpf/cc/objects/ab.bpf.o")
 /// The object of an algorithm.
 pub fn object(algorithm: &str) -> Option<&'static [u8]> {
     OBJECTS.iter().find(|(name, _)| *name == algorithm).map(|(_, bytes)| *bytes)
+}
+
+/// Parses an algorithm that has a kernel program, with its parameters, as in `bbr3,startup_cwnd_gain=2`.
+pub fn parse(text: &str) -> Result<AlgorithmConfig> {
+    let mut parts = text.split(',');
+    let name = parts.next().unwrap_or_default();
+    let config = AlgorithmConfig::named(name).filter(|config| object(config.name()).is_some());
+    let mut config = config.ok_or_else(|| Error::NoProgram(name.to_owned()))?;
+    for part in parts {
+        let (key, value) = part
+            .split_once('=')
+            .ok_or_else(|| Error::NotAParameter { algorithm: name.to_owned(), part: part.to_owned() })?;
+        if key == "hz" {
+            return Err(Error::KernelsOwn("hz"));
+        }
+        config.set(key, value).map_err(|source| Error::Parameter {
+            algorithm: name.to_owned(),
+            key: key.to_owned(),
+            value: value.to_owned(),
+            source,
+        })?;
+    }
+    Ok(config)
 }
 
 /// Returns true for the name of one of Linux's own congestion controls that we have too.

@@ -2,7 +2,7 @@
 //!
 //! Each test runs in mount and network namespaces of its own, so that pins, journal and default are private to it.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-#![cfg(feature = "load")]
+#![cfg(all(feature = "ab", feature = "load"))]
 
 use std::cell::Cell;
 use std::collections::BTreeSet;

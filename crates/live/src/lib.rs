@@ -6,7 +6,6 @@
 
 pub mod backends;
 pub mod capture;
-pub mod clock;
 mod columns;
 mod error;
 pub mod ethtool;
@@ -29,4 +28,5 @@ pub mod uml;
 pub mod watch;
 pub mod wire;
 
+pub use bbrlab_host::clock;
 pub use error::{Error, Result};

@@ -97,11 +97,12 @@ fn backends() -> Vec<Fact> {
 fn backend(backend: Backend) -> Fact {
     let found = match backend {
         Backend::Sim => Ok(backend.info().summary.to_owned()),
-        Backend::Uml => launch::kernel().map(|kernel| {
-            let hz = launch::hz(&kernel).map_or(String::new(), |hz| format!(", HZ {hz}"));
-            format!("{}{hz}: {}", backend.info().summary, kernel.display())
-        })
-        .map_err(String::from),
+        Backend::Uml => launch::kernel()
+            .map(|kernel| {
+                let hz = launch::hz(&kernel).map_or(String::new(), |hz| format!(", HZ {hz}"));
+                format!("{}{hz}: {}", backend.info().summary, kernel.display())
+            })
+            .map_err(String::from),
         Backend::Kernel if !Path::new("/dev/net/tun").exists() => {
             Err("no /dev/net/tun; load the tun module".to_owned())
         }

@@ -99,27 +99,6 @@ pub fn host(args: &HostArgs) -> Result<Verdict, Failure> {
     }
 }
 
-/// Parses an algorithm in the notation of a flow: `NAME[,PARAM=VALUE]…`.
-pub fn algorithm(text: &str) -> Result<AlgorithmConfig, Failure> {
-    let mut parts = text.split(',');
-    let name = parts.next().unwrap_or_default();
-    let unknown = || bbrlab_host::Error::NoProgram(name.to_owned()).to_string();
-    let mut config = AlgorithmConfig::named(name).ok_or_else(unknown)?;
-    if objects::object(config.name()).is_none() {
-        return Err(unknown());
-    }
-    for part in parts {
-        let (key, value) = part
-            .split_once('=')
-            .ok_or_else(|| format!("{name},{part}: write a parameter and its value, as in {name},NAME=VALUE"))?;
-        if key == "hz" {
-            return Err(bbrlab_host::Error::KernelsOwn("hz").to_string());
-        }
-        config.set(key, value).map_err(|error| format!("{name},{key}: {value} is {error}"))?;
-    }
-    Ok(config)
-}
-
 #[cfg(all(not(feature = "host"), feature = "parquet"))]
 pub use loaded::WITHOUT;
 
@@ -227,7 +206,7 @@ mod loaded {
 }
 
 fn load(args: &LoadArgs) -> Result<Verdict, Failure> {
-    let config = algorithm(&args.algorithm)?;
+    let config = objects::parse(&args.algorithm).map_err(|error| error.to_string())?;
     let name = args.name.clone().unwrap_or_else(|| kernel_name(config.name()));
     loaded::load(&config, &name, args.default)
 }
@@ -329,7 +308,7 @@ fn enable(args: &EnableArgs) -> Result<Verdict, Failure> {
     let ours = if is_kernels_own(&args.algorithm) {
         None
     } else {
-        let config = algorithm(&args.algorithm)?;
+        let config = objects::parse(&args.algorithm).map_err(|error| error.to_string())?;
         let program = std::env::current_exe().map_err(|error| format!("its own program: {error}"))?;
         Some((args.name.clone().unwrap_or_else(|| kernel_name(config.name())), program))
     };
@@ -347,7 +326,7 @@ fn enable(args: &EnableArgs) -> Result<Verdict, Failure> {
     }
     if let Some((name, _)) = &ours {
         // First, because loading includes a test: an algorithm that does not work here is not made permanent.
-        loaded::load(&algorithm(&args.algorithm)?, name, true)?;
+        loaded::load(&objects::parse(&args.algorithm).map_err(|error| error.to_string())?, name, true)?;
     }
     if let Err(what) = machine.enable(&changes) {
         if let Some((name, _)) = &ours {

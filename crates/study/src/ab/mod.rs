@@ -117,6 +117,12 @@ impl Experiment {
         self.splits.last()
     }
 
+    /// Shares with the arms' names: `cubic 50 %, bbr3 50 %`.
+    pub fn shown(&self, shares: &Shares) -> String {
+        let each = self.arms.iter().zip(&shares.0);
+        each.map(|(arm, share)| format!("{} {} %", arm.label, f64::from(*share) / 100.0)).collect::<Vec<_>>().join(", ")
+    }
+
     /// Returns true if all arms run the same algorithm: any difference is chance, or a fault of the test.
     pub fn is_aa(&self) -> bool {
         self.arms.iter().all(|arm| arm.name == self.arms[0].name)

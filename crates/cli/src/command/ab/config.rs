@@ -5,6 +5,7 @@ use std::fs;
 use std::net::IpAddr;
 use std::time::Duration;
 
+use bbrlab_host::ab::{EndCondition, TestRequest};
 use bbrlab_sim::scenario::{TimeSpan, Volume};
 use bbrlab_stats::plural::counted;
 use bbrlab_study::ab::guard::Limits;
@@ -13,72 +14,47 @@ use bbrlab_study::ab::{ARMS_MAX, Key, PORTS_MAX, PREFIXES_MAX, PrefixLengths, Sh
 use super::StartArgs;
 use crate::{Failure, inputs};
 
-/// Condition that ends a test.
-#[derive(Clone, Copy, Debug)]
-#[cfg_attr(not(feature = "host"), expect(dead_code, reason = "without BPF it is checked and no more"))]
-pub enum EndCondition {
-    Interrupted,
-    Seconds(f64),
-    Connections(u64),
-}
-
-/// The validated flags.
-#[cfg_attr(not(feature = "host"), expect(dead_code, reason = "without BPF it is checked and no more"))]
-pub struct StartConfig {
-    pub algorithms: Vec<String>,
-    pub shares: Shares,
-    pub prefixes: Vec<(IpAddr, u32)>,
-    pub slot: Duration,
-    pub keep: PrefixLengths,
-    pub key: Option<Key>,
-    pub until: EndCondition,
-    pub every: Duration,
-    pub disk: u64,
-    pub limits: Limits,
-}
-
-impl StartConfig {
-    pub fn new(args: &StartArgs) -> Result<Self, Failure> {
-        let algorithms = inputs::algorithms(&args.arms).map_err(|error| format!("--arms: {error}"))?;
-        if !(2..=ARMS_MAX).contains(&algorithms.len()) {
-            return Err(format!(
-                "--arms: {:?} has {}; write 2 to {ARMS_MAX}",
-                args.arms,
-                counted(algorithms.len(), "arm")
-            ));
-        }
-        let arms = algorithms.len();
-        let shares = match (&args.split, &args.canary) {
-            (Some(text), _) => Shares::parse(text, arms).map_err(|error| format!("--split: {error}"))?,
-            (None, Some(text)) => Shares::canary(text, arms).map_err(|error| format!("--canary: {error}"))?,
-            (None, None) => Shares::equal(arms),
-        };
-        for (flag, count, max) in
-            [("--port", args.port.len(), PORTS_MAX), ("--prefix", args.prefix.len(), PREFIXES_MAX)]
-        {
-            if count > max {
-                return Err(format!("{flag}: {count} of them; write {max} or fewer"));
-            }
-        }
-        let prefixes = args.prefix.iter().map(|text| prefix(text)).collect::<Result<_, _>>()?;
-        let key = args.key.as_deref().map(|path| {
-            let text = fs::read_to_string(path).map_err(|error| error.to_string());
-            text.and_then(|text| text.parse::<Key>()).map_err(|error| format!("--key: {}: {error}", path.display()))
-        });
-        let disk: Volume = args.disk.parse().map_err(|error| format!("--disk: {error}"))?;
-        Ok(Self {
-            shares,
-            prefixes,
-            slot: time("--slot", &args.slot, Duration::from_secs(1))?,
-            keep: keep(&args.keep)?,
-            key: key.transpose()?,
-            until: until(args.stop_after.as_deref())?,
-            every: time("--every", &args.every, Duration::from_millis(500))?,
-            disk: disk.0,
-            limits: limits(args)?,
-            algorithms,
-        })
+/// The test that the flags ask for.
+pub fn request(args: &StartArgs) -> Result<TestRequest, Failure> {
+    let algorithms = inputs::algorithms(&args.arms).map_err(|error| format!("--arms: {error}"))?;
+    if !(2..=ARMS_MAX).contains(&algorithms.len()) {
+        return Err(format!("--arms: {:?} has {}; write 2 to {ARMS_MAX}", args.arms, counted(algorithms.len(), "arm")));
     }
+    let arms = algorithms.len();
+    let shares = match (&args.split, &args.canary) {
+        (Some(text), _) => Shares::parse(text, arms).map_err(|error| format!("--split: {error}"))?,
+        (None, Some(text)) => Shares::canary(text, arms).map_err(|error| format!("--canary: {error}"))?,
+        (None, None) => Shares::equal(arms),
+    };
+    for (flag, count, max) in [("--port", args.port.len(), PORTS_MAX), ("--prefix", args.prefix.len(), PREFIXES_MAX)] {
+        if count > max {
+            return Err(format!("{flag}: {count} of them; write {max} or fewer"));
+        }
+    }
+    let prefixes = args.prefix.iter().map(|text| prefix(text)).collect::<Result<_, _>>()?;
+    let key = args.key.as_deref().map(|path| {
+        let text = fs::read_to_string(path).map_err(|error| error.to_string());
+        text.and_then(|text| text.parse::<Key>()).map_err(|error| format!("--key: {}: {error}", path.display()))
+    });
+    let disk: Volume = args.disk.parse().map_err(|error| format!("--disk: {error}"))?;
+    Ok(TestRequest {
+        shares,
+        cgroup: args.cgroup.clone(),
+        ports: args.port.clone(),
+        prefixes,
+        direction: args.direction.into(),
+        by: args.by.into(),
+        slot: time("--slot", &args.slot, Duration::from_secs(1))?,
+        keep: keep(&args.keep)?,
+        key: key.transpose()?,
+        out: args.out.clone(),
+        until: until(args.stop_after.as_deref())?,
+        every: time("--every", &args.every, Duration::from_millis(500))?,
+        disk: disk.0,
+        limits: limits(args)?,
+        is_shared: args.multi,
+        algorithms,
+    })
 }
 
 fn time(flag: &str, text: &str, min: Duration) -> Result<Duration, Failure> {

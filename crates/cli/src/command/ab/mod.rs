@@ -2,13 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 mod config;
-mod folder;
 mod report;
 #[cfg(feature = "host")]
 mod start;
 mod status;
-#[cfg(feature = "host")]
-mod store;
 
 use std::path::PathBuf;
 
@@ -114,6 +111,16 @@ pub enum Direction {
     Both,
 }
 
+impl From<Direction> for bbrlab_host::ab::Direction {
+    fn from(direction: Direction) -> Self {
+        match direction {
+            Direction::In => Self::In,
+            Direction::Out => Self::Out,
+            Direction::Both => Self::Both,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Unit {
     Connection,
@@ -191,6 +198,6 @@ fn start(args: &StartArgs) -> Result<Verdict, Failure> {
 
 #[cfg(not(feature = "host"))]
 fn start(args: &StartArgs) -> Result<Verdict, Failure> {
-    let (_, _) = (config::StartConfig::new(args)?, AssignmentUnit::from(args.by));
+    let _ = config::request(args)?;
     Err(super::host::WITHOUT.to_owned())
 }

@@ -1,11 +1,11 @@
 //! `bbrlab ab report`: analysis of a test's records.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
+use bbrlab_host::ab::Folder;
 use bbrlab_stats::plural::counted;
 use bbrlab_study::ab::{self, Experiment, Findings, Prefixes};
 
 use super::ReportArgs;
-use super::folder::Folder;
 use crate::grid::{Align, aligned};
 use crate::outputs::{self, Target};
 use crate::provenance::provenance;
@@ -14,7 +14,7 @@ use crate::{Failure, Verdict, inputs, print};
 /// Judges the records, and writes the requested outputs.
 pub fn report(args: &ReportArgs) -> Result<Verdict, Failure> {
     let folder = Folder(args.dir.clone());
-    let test = folder.experiment()?;
+    let test = folder.experiment().map_err(|error| error.to_string())?;
     let json = Target::asked("--json", args.json.as_deref())?;
     let report = Target::asked("--report", args.report.as_deref())?;
     outputs::check_distinct(json.iter().chain(&report))?;
@@ -23,7 +23,7 @@ pub fn report(args: &ReportArgs) -> Result<Verdict, Failure> {
         parsed.map_err(|error| format!("--classes: {}: {error}", inputs::name(path)))
     });
     let prefixes = prefixes.transpose()?.unwrap_or_default();
-    let found = ab::judge(&test, &folder.rows(&test)?, &prefixes, args.seed);
+    let found = ab::judge(&test, &folder.rows(&test).map_err(|error| error.to_string())?, &prefixes, args.seed);
     let version = env!("CARGO_PKG_VERSION");
     let mut files = Vec::new();
     if let Some(report) = &report {

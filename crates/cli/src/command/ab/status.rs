@@ -2,54 +2,34 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fmt::Write as _;
-use std::time::Duration;
 
-use bbrlab_live::clock;
+use bbrlab_host::ab::{Entry, Folder, running};
+use bbrlab_host::clock;
 use bbrlab_stats::plural::counted;
-use bbrlab_study::ab::{Experiment, Shares, TestEnd};
+use bbrlab_study::ab::{Experiment, Shares};
 
-use super::folder::{Entry, Folder, meant};
 use super::{SplitArgs, StatusArgs, StopArgs};
 use crate::grid::{Align, aligned};
 use crate::{Failure, Verdict, print};
 
-/// Maximum time for a running test to answer, in turns. Ours: it polls ten times a second.
-const TURNS: u32 = 100;
-const TURN: Duration = Duration::from_millis(100);
-
-/// Sends a request to the running test, and waits until it is done.
-fn ask(folder: &Folder, what: &str) -> Result<(), Failure> {
-    folder.ask(what)?;
-    for _ in 0..TURNS {
-        std::thread::sleep(TURN);
-        if folder.asked().is_none() {
-            return Ok(());
-        }
-    }
-    folder.answered();
-    Err(format!("{}: the test does not answer; see `bbrlab ab status`", folder.0.display()))
+fn said(error: bbrlab_host::Error) -> Failure {
+    error.to_string()
 }
 
 /// Changes the shares of a running test.
 pub fn split(args: &SplitArgs) -> Result<Verdict, Failure> {
-    let folder = meant(args.out.as_deref())?;
-    let test = folder.experiment()?;
+    let folder = running(args.out.as_deref()).map_err(said)?;
+    let test = folder.experiment().map_err(said)?;
     let shares = Shares::parse(&args.shares, test.arms.len())?;
-    ask(&folder, &format!("split {}", shares.text()))?;
-    print(&format!("from the next connection on: {}\n", shown_shares(&test, &shares)))
+    folder.ask(&format!("split {}", shares.text())).map_err(said)?;
+    print(&format!("from the next connection on: {}\n", test.shown(&shares)))
 }
 
 /// Ends a running test.
 pub fn stop(args: &StopArgs) -> Result<Verdict, Failure> {
-    let folder = meant(args.out.as_deref())?;
-    ask(&folder, "stop")?;
+    let folder = running(args.out.as_deref()).map_err(said)?;
+    folder.ask("stop").map_err(said)?;
     print(&format!("ended; bbrlab ab report {}\n", folder.0.display()))
-}
-
-/// `cubic 50 %, bbr3 50 %`.
-pub fn shown_shares(test: &Experiment, shares: &Shares) -> String {
-    let each = test.arms.iter().zip(&shares.0);
-    each.map(|(arm, share)| format!("{} {} %", arm.label, f64::from(*share) / 100.0)).collect::<Vec<_>>().join(", ")
 }
 
 /// Lists running tests, and cleans up after killed ones.
@@ -58,11 +38,11 @@ pub fn status(args: &StatusArgs) -> Result<Verdict, Failure> {
     for entry in Entry::all() {
         let folder = Folder(entry.out.clone());
         if folder.runs() {
-            let test = folder.experiment()?;
-            text += &running(&entry, &test);
+            let test = folder.experiment().map_err(said)?;
+            text += &shown(&entry, &test);
             tests.push(serde_json::json!({ "runs": true, "pid": entry.pid, "out": entry.out, "test": test }));
         } else {
-            let saved = clear_up(&entry, &folder)?;
+            let saved = entry.clear_up().map_err(said)?;
             let _ = writeln!(
                 text,
                 "{}  ended without notice: it was killed, or its machine stopped. Nothing of it is left in the kernel: new connections have had the \
@@ -83,7 +63,7 @@ pub fn status(args: &StatusArgs) -> Result<Verdict, Failure> {
     print(&text)
 }
 
-fn running(entry: &Entry, test: &Experiment) -> String {
+fn shown(entry: &Entry, test: &Experiment) -> String {
     let seconds = clock::wall_ns() as f64 / 1e9 - test.begun_unix_s;
     let mut text = format!(
         "{}  runs (process {}) for {seconds:.0} s on {}, by {}\n",
@@ -117,21 +97,4 @@ fn running(entry: &Entry, test: &Experiment) -> String {
         let _ = writeln!(text, "split {}: {}", change.shares.text(), change.why);
     }
     text
-}
-
-/// Saves the records of a killed test, and removes it from the list.
-fn clear_up(entry: &Entry, folder: &Folder) -> Result<u64, Failure> {
-    let Ok(mut test) = folder.experiment() else {
-        entry.forget();
-        return Ok(0);
-    };
-    let place = |error: std::io::Error| format!("{}: {error}", folder.0.display());
-    let saved = folder.seal().and_then(|()| folder.make_tables(&test)).map_err(place)?;
-    folder.answered();
-    if test.ended.is_none() {
-        test.ended = Some(TestEnd { at_unix_s: clock::wall_ns() as f64 / 1e9, how: "found dead".to_owned() });
-        folder.describe(&test).map_err(place)?;
-    }
-    entry.forget();
-    Ok(saved)
 }

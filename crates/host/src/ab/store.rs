@@ -15,7 +15,7 @@ const ROTATE: u64 = 100_000;
 
 /// The records of a running test.
 #[derive(Debug)]
-pub struct RecordWriter {
+pub(super) struct RecordWriter {
     folder: Folder,
     spool: File,
     /// Bytes of complete records in the spool.
@@ -25,19 +25,19 @@ pub struct RecordWriter {
     /// Bytes of tables, and of spools that are to become tables.
     kept: u64,
     max: u64,
-    pub written: u64,
-    pub lost: u64,
+    pub(super) written: u64,
+    pub(super) lost: u64,
 }
 
 impl RecordWriter {
     /// Creates a store whose tables and spools together take at most `max` bytes.
-    pub fn new(folder: Folder, max: u64) -> io::Result<Self> {
+    pub(super) fn new(folder: Folder, max: u64) -> io::Result<Self> {
         let spool = new_spool(&folder)?;
         Ok(Self { folder, spool, spooled: 0, making: None, kept: 0, max, written: 0, lost: 0 })
     }
 
     /// Appends complete records. Records without space are counted; the error gives the reason.
-    pub fn add(&mut self, records: &[u8]) -> io::Result<()> {
+    pub(super) fn add(&mut self, records: &[u8]) -> io::Result<()> {
         let count = (records.len() / BYTES) as u64;
         if count == 0 {
             return Ok(());
@@ -65,7 +65,7 @@ impl RecordWriter {
     /// Starts a table once there are enough records and the previous table is done.
     ///
     /// If a table cannot be made its records stay, and the next attempt includes them.
-    pub fn rotate_if_full(&mut self, test: &Experiment) -> io::Result<()> {
+    pub(super) fn rotate_if_full(&mut self, test: &Experiment) -> io::Result<()> {
         if self.making.as_ref().is_some_and(|making| !making.is_finished()) {
             return Ok(());
         }
@@ -90,7 +90,7 @@ impl RecordWriter {
     }
 
     /// Makes the last table.
-    pub fn finish(mut self, test: &Experiment) -> io::Result<()> {
+    pub(super) fn finish(mut self, test: &Experiment) -> io::Result<()> {
         // Work that failed earlier is retried.
         let _ = self.made();
         self.folder.seal()?;

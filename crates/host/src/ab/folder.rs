@@ -1,50 +1,41 @@
-//! Directory of a test: its description, records and pending requests. Also the list of tests on this host.
+//! Directory of a test: its description, records and pending requests.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
-use bbrlab_host::host_paths::HostPaths;
 use bbrlab_study::ab::record::{self, bytes_of};
 use bbrlab_study::ab::{Experiment, Row, SCHEMA};
-use serde::{Deserialize, Serialize};
 
-use crate::Failure;
+use crate::{Error, Result};
 
 /// File names in the directory.
 const EXPERIMENT: &str = "experiment.json";
 const LOCK: &str = "lock";
 const ASKED: &str = "asked";
-#[cfg(feature = "host")]
-pub const KEY: &str = "key";
+#[cfg(feature = "load")]
+pub(super) const KEY: &str = "key";
 /// Raw kernel records that are not yet in a table. After a kill the file is intact up to its last record.
-pub const SPOOL: &str = "records.open";
+pub(super) const SPOOL: &str = "records.open";
 /// Extensions of a table, and of the records that it is made from.
 const TABLE: &str = "parquet";
 const SEALED: &str = "records";
+/// Maximum time for a running test to answer, in turns. Ours: it polls ten times a second.
+const ANSWER_TURNS: u32 = 100;
+const ANSWER_TURN: Duration = Duration::from_millis(100);
 /// Records read at a time.
 const CHUNK: usize = 4_096;
-
-/// An entry in this host's list of tests, which a reboot clears.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Entry {
-    pub pid: u32,
-    pub out: PathBuf,
-    pub cgroup: PathBuf,
-}
 
 /// Directory of a test.
 #[derive(Clone, Debug)]
 pub struct Folder(pub PathBuf);
 
-fn entries_dir() -> PathBuf {
-    HostPaths::default().state.join("ab")
-}
-
 /// Writes a file atomically.
-pub fn put(path: &Path, bytes: &[u8]) -> io::Result<()> {
+pub(super) fn put(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let draft = path.with_extension("draft");
     let write = || {
         let mut file = File::create(&draft)?;
@@ -55,47 +46,19 @@ pub fn put(path: &Path, bytes: &[u8]) -> io::Result<()> {
     write().inspect_err(|_| drop(fs::remove_file(&draft)))
 }
 
-impl Entry {
-    fn path(&self) -> PathBuf {
-        entries_dir().join(format!("{}.json", self.pid))
-    }
-
-    #[cfg(feature = "host")]
-    pub fn write(&self) -> io::Result<()> {
-        fs::create_dir_all(entries_dir())?;
-        put(&self.path(), &serde_json::to_vec(self).map_err(io::Error::other)?)
-    }
-
-    pub fn forget(&self) {
-        let _ = fs::remove_file(self.path());
-        let _ = fs::remove_dir(entries_dir());
-    }
-
-    /// All entries of the list, including tests that no longer run.
-    pub fn all() -> Vec<Self> {
-        let files = fs::read_dir(entries_dir()).into_iter().flatten().flatten();
-        let is_entry = |path: &PathBuf| path.extension().is_some_and(|end| end == "json");
-        let paths = files.map(|file| file.path()).filter(is_entry);
-        let mut all: Vec<Self> = paths.filter_map(|path| serde_json::from_slice(&fs::read(path).ok()?).ok()).collect();
-        all.sort_by_key(|entry| entry.pid);
-        all
-    }
-}
-
 impl Folder {
-    pub fn file(&self, name: &str) -> PathBuf {
+    pub(super) fn file(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
 
-    fn fault(&self, name: &str) -> impl FnOnce(io::Error) -> Failure {
-        let path = self.file(name);
-        move |error| format!("{}: {error}", path.display())
+    fn fault(&self, name: &str) -> impl FnOnce(io::Error) -> Error {
+        Error::file(&self.file(name))
     }
 
     /// Takes the test's lock for as long as it runs. The kernel releases it with the process. `None`: another process
     /// holds it.
-    #[cfg(feature = "host")]
-    pub fn lock(&self) -> Result<Option<File>, Failure> {
+    #[cfg(feature = "load")]
+    pub(super) fn lock(&self) -> Result<Option<File>> {
         let file = File::options().create(true).truncate(false).write(true).open(self.file(LOCK));
         let file = file.map_err(self.fault(LOCK))?;
         match file.try_lock() {
@@ -106,56 +69,66 @@ impl Folder {
     }
 
     /// Removes the files of a test that could not start.
-    #[cfg(feature = "host")]
-    pub fn clear(&self) {
+    #[cfg(feature = "load")]
+    pub(super) fn clear(&self) {
         for name in [EXPERIMENT, KEY, SPOOL, LOCK] {
             let _ = fs::remove_file(self.file(name));
         }
     }
 
+    /// True while its test runs.
     pub fn runs(&self) -> bool {
         let file = File::open(self.file(LOCK));
         file.is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
     }
 
-    pub fn experiment(&self) -> Result<Experiment, Failure> {
+    /// Reads the description of the test.
+    pub fn experiment(&self) -> Result<Experiment> {
         let path = self.file(EXPERIMENT);
         let text = fs::read(&path).map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => {
-                format!("{}: no test is recorded there; name the --out of `bbrlab ab start`", self.0.display())
-            }
-            _ => format!("{}: {error}", path.display()),
+            io::ErrorKind::NotFound => Error::NoRecords(self.0.clone()),
+            _ => Error::file(&path)(error),
         })?;
-        let test: Experiment = serde_json::from_slice(&text).map_err(|error| format!("{}: {error}", path.display()))?;
+        let test: Experiment =
+            serde_json::from_slice(&text).map_err(|source| Error::Decode { path: path.clone(), source })?;
         if !(1..=SCHEMA).contains(&test.schema) || test.arms.is_empty() {
-            return Err(format!(
-                "{}: its schema is {}, and this bbrlab reads 1 to {SCHEMA}",
-                path.display(),
-                test.schema
-            ));
+            return Err(Error::Schema { path, found: test.schema });
         }
         Ok(test)
     }
 
-    pub fn describe(&self, test: &Experiment) -> io::Result<()> {
+    pub(super) fn describe(&self, test: &Experiment) -> io::Result<()> {
         put(&self.file(EXPERIMENT), &serde_json::to_vec_pretty(test).map_err(io::Error::other)?)
     }
 
     /// Requests an action from the running test, through a symbolic link that the test removes once done.
     ///
     /// A link stores its text in the inode, so a test can be stopped on a full disk.
-    pub fn ask(&self, what: &str) -> Result<(), Failure> {
+    fn request(&self, what: &str) -> Result<()> {
         let (path, draft) = (self.file(ASKED), self.file(ASKED).with_extension("draft"));
         let _ = fs::remove_file(&draft);
         let written = symlink(what, &draft).and_then(|()| fs::rename(&draft, &path));
         written.inspect_err(|_| drop(fs::remove_file(&draft))).map_err(self.fault(ASKED))
     }
 
-    pub fn asked(&self) -> Option<String> {
+    /// Requests an action from the running test, and waits until it is done.
+    pub fn ask(&self, what: &str) -> Result<()> {
+        self.request(what)?;
+        for _ in 0..ANSWER_TURNS {
+            thread::sleep(ANSWER_TURN);
+            if self.asked().is_none() {
+                return Ok(());
+            }
+        }
+        self.answered();
+        Err(Error::NoAnswer(self.0.clone()))
+    }
+
+    pub(super) fn asked(&self) -> Option<String> {
         fs::read_link(self.file(ASKED)).ok()?.into_os_string().into_string().ok()
     }
 
-    pub fn answered(&self) {
+    pub(super) fn answered(&self) {
         let _ = fs::remove_file(self.file(ASKED));
     }
 
@@ -171,26 +144,26 @@ impl Folder {
     }
 
     /// Bytes that have left the spool.
-    #[cfg(feature = "host")]
-    pub fn kept(&self) -> u64 {
+    #[cfg(feature = "load")]
+    pub(super) fn kept(&self) -> u64 {
         let bytes = |path: PathBuf| path.metadata().map_or(0, |meta| meta.len());
         self.tables().iter().map(|table| bytes(table.with_extension(TABLE)) + bytes(table.with_extension(SEALED))).sum()
     }
 
     /// Reads every record: those in tables, and those not yet in one.
-    pub fn rows(&self, test: &Experiment) -> Result<Vec<Row>, Failure> {
+    pub fn rows(&self, test: &Experiment) -> Result<Vec<Row>> {
         let mut rows = Vec::new();
         for table in self.tables() {
             let path = table.with_extension(TABLE);
-            let place = |error: String| format!("{}: {error}", path.display());
             // The running test may be creating the table right now.
             let sealed = if path.exists() { None } else { File::open(table.with_extension(SEALED)).ok() };
             if let Some(sealed) = sealed {
                 rows.extend(spooled(sealed, test));
                 continue;
             }
-            let bytes = fs::read(&path).map_err(|error| place(error.to_string()))?;
-            record::read(bytes, |row| rows.push(row)).map_err(place)?;
+            let bytes = fs::read(&path).map_err(Error::file(&path))?;
+            record::read(bytes, |row| rows.push(row))
+                .map_err(|source| Error::Records { path, source: source.into() })?;
         }
         match File::open(self.file(SPOOL)) {
             Ok(file) => rows.extend(spooled(file, test)),
@@ -201,7 +174,7 @@ impl Folder {
     }
 
     /// Closes the spool: its records go to the next table.
-    pub fn seal(&self) -> io::Result<()> {
+    pub(super) fn seal(&self) -> io::Result<()> {
         let spool = self.file(SPOOL);
         match fs::metadata(&spool) {
             Ok(meta) if meta.len() >= record::BYTES_LEAST as u64 => {
@@ -217,7 +190,7 @@ impl Folder {
     }
 
     /// Converts each closed spool to a table. Returns the number of records.
-    pub fn make_tables(&self, test: &Experiment) -> io::Result<u64> {
+    pub(super) fn make_tables(&self, test: &Experiment) -> io::Result<u64> {
         let mut count = 0;
         for table in self.tables() {
             let (path, sealed, draft) =
@@ -254,26 +227,7 @@ fn spooled(mut file: File, test: &Experiment) -> impl Iterator<Item = Row> {
     .flatten()
 }
 
-/// Directory that a command refers to: the named one, or that of the only running test.
-pub fn meant(out: Option<&Path>) -> Result<Folder, Failure> {
-    if let Some(out) = out {
-        let folder = Folder(out.to_owned());
-        return if folder.runs() {
-            Ok(folder)
-        } else {
-            Err(format!("{}: no test is running there; see `bbrlab ab status`", out.display()))
-        };
-    }
-    let mut running: Vec<Folder> =
-        Entry::all().into_iter().map(|entry| Folder(entry.out)).filter(Folder::runs).collect();
-    match (running.pop(), running.is_empty()) {
-        (Some(folder), true) => Ok(folder),
-        (None, _) => Err("no test is running; start one with `bbrlab ab start`".to_owned()),
-        (Some(_), false) => Err("several tests are running; name one with --out; see `bbrlab ab status`".to_owned()),
-    }
-}
-
-#[cfg(all(test, feature = "host"))]
+#[cfg(all(test, feature = "load"))]
 mod tests {
     use bbrlab_study::ab::assign::{AssignmentUnit, PrefixLengths};
     use bbrlab_study::ab::guard::Limits;

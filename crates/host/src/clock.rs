@@ -1,4 +1,4 @@
-//! The only clock of the live backends and of the command: CLOCK_MONOTONIC, in nanoseconds. No simulation reads it.
+//! The only clock of the real backends, of the host and of the command: CLOCK_MONOTONIC, in nanoseconds. No simulation reads it.
 //! Wall-clock time, which can jump, is used only where the kernel stamps packets with it.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 

@@ -1,0 +1,424 @@
+//! A test from its first connection to its last table.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use bbrlab_core::AlgorithmConfig;
+use bbrlab_study::ab::guard::Guards;
+use bbrlab_study::ab::record::BYTES;
+use bbrlab_study::ab::{Arm, ArmCounts, Change, Counts, Experiment, Key, Row, SCHEMA, Shares, Table, TestEnd, labels};
+
+use super::attach::{self, AbConfig, ArmCounters, Attached};
+use super::folder::{KEY, SPOOL};
+use super::store::RecordWriter;
+use super::{Direction, EndCondition, Entry, Folder, TestRequest};
+use crate::objects::{self, kernel_name};
+use crate::program::{Link, Program};
+use crate::{Error, Result, TrialError, clock, kernel};
+
+/// Interval between reads of the kernel's ring, which is then a twentieth full at 20,000 records a second. Ours.
+const TURN: Duration = Duration::from_millis(100);
+/// Turns between checks of the guardrails and the cgroup, and between updates of the description.
+const TURNS_LOOK: u64 = 10;
+const TURNS_DESCRIBE: u64 = 20;
+
+/// Minimum time between two warnings about a full disk. Ours.
+const AGAIN_NS: u64 = 3_600_000_000_000;
+
+/// What a run needs from its caller.
+#[derive(Clone, Copy, Debug)]
+pub struct Callbacks {
+    /// Transfers data with a congestion control that was loaded for the test, to try it.
+    pub trial: fn(&str) -> Result<(), TrialError>,
+    /// Returns the ids of the `sock_ops` programs that act on a cgroup.
+    pub acting: fn(&Path) -> io::Result<Vec<u32>>,
+    /// Tells the operator of an event, in one line.
+    pub tell: fn(&str),
+    /// True once the test is to end.
+    pub ends: &'static AtomicBool,
+}
+
+/// An arm's congestion control that the kernel lacks, loaded by this process.
+#[derive(Debug)]
+struct Loaded {
+    _program: Program,
+    _link: Link,
+}
+
+/// Finds each arm's congestion control, or loads it for the lifetime of this process.
+fn arms(algorithms: &[String], callbacks: Callbacks) -> Result<(Vec<Arm>, Vec<Loaded>)> {
+    let available = kernel::available()?;
+    let mut names: Vec<(String, bool)> = Vec::new();
+    let mut loaded = Vec::new();
+    for (at, text) in algorithms.iter().enumerate() {
+        if let Some(same) = algorithms[..at].iter().position(|other| other == text) {
+            names.push(names[same].clone());
+            continue;
+        }
+        let found = [text.clone(), kernel_name(text)].into_iter().find(|name| available.contains(name));
+        if let Some(name) = found {
+            names.push((name, false));
+            continue;
+        }
+        let config = objects::parse(text)
+            .map_err(|source| Error::Arm { source: Box::new(source), available: available.clone() })?;
+        let name = free_name(&config, &available, &names);
+        let mut program = Program::load(&config, &name)?;
+        let link = program.register()?;
+        (callbacks.trial)(&name).map_err(|source| Error::ArmTrial { arm: text.clone(), source })?;
+        loaded.push(Loaded { _program: program, _link: link });
+        names.push((name, true));
+    }
+    let labels = labels(algorithms);
+    let treatment = |((label, algorithm), (name, is_loaded_for_it)): ((String, &String), (String, bool))| Arm {
+        label,
+        algorithm: algorithm.clone(),
+        name,
+        is_loaded_for_it,
+    };
+    Ok((labels.into_iter().zip(algorithms).zip(names).map(treatment).collect(), loaded))
+}
+
+fn free_name(config: &AlgorithmConfig, available: &[String], names: &[(String, bool)]) -> String {
+    let own = kernel_name(config.name());
+    let is_free = |name: &String| !available.contains(name) && !names.iter().any(|(other, _)| other == name);
+    let numbered = (2..).map(|nth| format!("{own}.{nth}"));
+    std::iter::once(own.clone()).chain(numbered).find(is_free).unwrap_or(own)
+}
+
+/// Creates a directory, or accepts an empty one.
+fn folder(out: &Path) -> Result<Folder> {
+    let fault = |source| Error::Out { path: out.to_owned(), source };
+    fs::create_dir_all(out).map_err(fault)?;
+    let out = out.canonicalize().map_err(fault)?;
+    if fs::read_dir(&out).map_err(fault)?.next().is_some() {
+        return Err(Error::OutNotEmpty(out));
+    }
+    Ok(Folder(out))
+}
+
+fn new_key() -> Result<Key> {
+    let mut bytes = [0; 16];
+    let random = Path::new("/dev/urandom");
+    File::open(random).and_then(|mut file| file.read_exact(&mut bytes)).map_err(Error::file(random))?;
+    let half = |at: usize| bytes[at..at + 8].try_into().map_or(0, u64::from_le_bytes);
+    Ok(Key([half(0), half(8)]))
+}
+
+/// Saves the key for this user only: anyone who has it can choose the arm of a connection.
+fn save_key(folder: &Folder, key: Key) -> Result<()> {
+    let path = folder.file(KEY);
+    let file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(&path);
+    let written = file.and_then(|mut file| writeln!(file, "{key}"));
+    written.map_err(Error::file(&path))
+}
+
+/// Refuses a cgroup on which another program acts.
+fn check_hook(cgroup: &Path, callbacks: Callbacks) -> Result<()> {
+    let programs = (callbacks.acting)(cgroup).map_err(Error::file(cgroup))?;
+    if programs.is_empty() { Ok(()) } else { Err(Error::AnotherProgram { cgroup: cgroup.to_owned(), programs }) }
+}
+
+fn describe(asked: &TestRequest, arms: Vec<Arm>, cgroup: &Path) -> Experiment {
+    let (wall, monotonic) = (clock::wall_ns(), clock::now_ns());
+    let direction = match asked.direction {
+        Direction::In => "in",
+        Direction::Out => "out",
+        Direction::Both => "both",
+    };
+    let begun_unix_s = wall as f64 / 1e9;
+    let shares = asked.shares.clone();
+    Experiment {
+        schema: SCHEMA,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        kernel: kernel::release(),
+        counts: Counts { arms: vec![ArmCounts::default(); arms.len()], ..Counts::default() },
+        arms,
+        by: asked.by,
+        slot_s: asked.slot.as_secs_f64(),
+        keep: asked.keep,
+        cgroup: cgroup.display().to_string(),
+        ports: asked.ports.clone(),
+        prefixes: asked.prefixes.iter().map(|(address, bits)| format!("{address}/{bits}")).collect(),
+        direction: direction.to_owned(),
+        tick_ns: kernel::tick_ns(),
+        unix_minus_monotonic_ns: wall.saturating_sub(monotonic),
+        begun_unix_s,
+        limits: asked.limits,
+        splits: vec![Change { epoch: 1, at_unix_s: begun_unix_s, shares, why: "the beginning".to_owned() }],
+        ended: None,
+    }
+}
+
+fn config(asked: &TestRequest, key: Key, test: &Experiment) -> AbConfig {
+    AbConfig {
+        key: key.0,
+        by: asked.by.number(),
+        slot: asked.slot,
+        active: asked.direction != Direction::In,
+        passive: asked.direction != Direction::Out,
+        ports: asked.ports.clone(),
+        prefixes: asked.prefixes.clone(),
+        keep: (u32::from(asked.keep.v4), u32::from(asked.keep.v6)),
+        names: test.arms.iter().map(|arm| arm.name.clone()).collect(),
+    }
+}
+
+/// A running test. New connections are assigned an arm until it ends.
+#[derive(Debug)]
+pub struct Run {
+    callbacks: Callbacks,
+    every: Duration,
+    until: EndCondition,
+    entry: Entry,
+    test: Experiment,
+    folder: Folder,
+    store: RecordWriter,
+    attached: Attached,
+    table: Table,
+    guards: Guards,
+    cgroup: (PathBuf, u64),
+    /// Time of the last warning about a full disk.
+    said_full_ns: Option<u64>,
+    // Dropped last: the kernel forgets the arms once no new connection can get one.
+    loaded: Vec<Loaded>,
+    lock: File,
+}
+
+impl Run {
+    /// Starts a test. Nothing is left behind if it fails.
+    pub fn start(asked: &TestRequest, callbacks: Callbacks) -> Result<Self> {
+        attach::check()?;
+        let cgroup = attach::cgroup(asked.cgroup.as_deref())?;
+        if !asked.is_shared {
+            check_hook(&cgroup, callbacks)?;
+        }
+        let (arms, loaded) = arms(&asked.algorithms, callbacks)?;
+        let folder = folder(&asked.out)?;
+        let lock = folder.lock()?.ok_or_else(|| Error::OutInUse(folder.0.clone()))?;
+        let key = asked.key.map_or_else(new_key, Ok)?;
+        save_key(&folder, key)?;
+        let test = describe(asked, arms, &cgroup);
+        let entry = Entry { pid: std::process::id(), out: folder.0.clone(), cgroup: cgroup.clone() };
+        let store = RecordWriter::new(folder.clone(), asked.disk).map_err(Error::file(&folder.0))?;
+        folder.describe(&test).map_err(Error::file(&folder.0))?;
+        let table = Table::new(&asked.shares);
+        entry.write().map_err(Error::ListOfTests)?;
+        let attached = Attached::new(&cgroup, &config(asked, key, &test), table.bytes()).inspect_err(|_| {
+            entry.forget();
+            folder.clear();
+        })?;
+        let inode = fs::metadata(&cgroup).map_or(0, |meta| meta.ino());
+        let guards = Guards::new(asked.limits, test.arms.len(), test.tick_ns);
+        Ok(Self {
+            callbacks,
+            every: asked.every,
+            until: asked.until,
+            entry,
+            test,
+            folder,
+            store,
+            attached,
+            table,
+            guards,
+            cgroup: (cgroup, inode),
+            said_full_ns: None,
+            loaded,
+            lock,
+        })
+    }
+
+    /// Description of the test.
+    pub const fn test(&self) -> &Experiment {
+        &self.test
+    }
+
+    /// Its directory.
+    pub fn out(&self) -> &Path {
+        &self.folder.0
+    }
+
+    /// Runs the test until it ends. Returns its last description.
+    pub fn run(mut self) -> Result<Experiment> {
+        let entry = self.entry.clone();
+        let ended = self.turns().map(|how| self.end(how));
+        entry.forget();
+        ended?
+    }
+
+    /// Returns the reason for the end.
+    fn turns(&mut self) -> Result<&'static str> {
+        let begun = clock::now_ns();
+        let every = (self.every.as_millis() / TURN.as_millis()).max(1) as u64;
+        let mut turn = 0_u64;
+        loop {
+            thread::sleep(TURN);
+            turn += 1;
+            self.take_closed()?;
+            if turn.is_multiple_of(every) {
+                self.take_open(false)?;
+            }
+            if turn.is_multiple_of(TURNS_LOOK) {
+                self.count()?;
+                self.guard()?;
+                if let Some(gone) = self.gone() {
+                    return Ok(gone);
+                }
+            }
+            if turn.is_multiple_of(TURNS_DESCRIBE) {
+                // A full disk has been reported; the description then stays as it was.
+                let _ = self.folder.describe(&self.test);
+            }
+            if self.answer()? {
+                return Ok("stopped by `bbrlab ab stop`");
+            }
+            if self.callbacks.ends.load(Ordering::SeqCst) {
+                return Ok("interrupted");
+            }
+            let seconds = (clock::now_ns() - begun) as f64 / 1e9;
+            let is_over = match self.until {
+                EndCondition::Interrupted => false,
+                EndCondition::Seconds(max) => seconds >= max,
+                EndCondition::Connections(max) => {
+                    self.test.counts.arms.iter().map(|arm| arm.established).sum::<u64>() >= max
+                }
+            };
+            if is_over {
+                return Ok("the limit of --stop-after was reached");
+            }
+        }
+    }
+
+    /// Reason for which no connection can be assigned an arm any more.
+    fn gone(&self) -> Option<&'static str> {
+        let (path, inode) = &self.cgroup;
+        if fs::metadata(path).map_or(0, |meta| meta.ino()) != *inode {
+            return Some("its cgroup was removed");
+        }
+        let acts =
+            (self.callbacks.acting)(path).is_ok_and(|acting| self.attached.id().is_none_or(|id| acting.contains(&id)));
+        (!acts).then_some("its program was detached")
+    }
+
+    fn take_closed(&mut self) -> Result<()> {
+        let mut records = Vec::new();
+        self.attached.closed(|record| records.extend_from_slice(record))?;
+        self.take(&records);
+        Ok(())
+    }
+
+    /// Saves the 1st, 2nd, 4th, 8th … record of an open connection, and all at the end. Long connections then do not fill the disk.
+    fn take_open(&mut self, is_last: bool) -> Result<()> {
+        let mut records = self.attached.open()?;
+        if !is_last {
+            let is_kept = |bytes: &[u8]| Row::parse(bytes, &self.test).is_some_and(|row| row.nth.is_power_of_two());
+            records = records.chunks_exact(BYTES).filter(|bytes| is_kept(bytes)).flatten().copied().collect();
+        }
+        self.take(&records);
+        Ok(())
+    }
+
+    fn take(&mut self, records: &[u8]) {
+        for bytes in records.chunks_exact(BYTES) {
+            if let Some(row) = Row::parse(bytes, &self.test) {
+                self.guards.add(&row);
+            }
+        }
+        let done = self.store.add(records).and_then(|()| self.store.rotate_if_full(&self.test));
+        match done {
+            Err(error) if self.said_full_ns.is_none_or(|at| clock::now_ns() - at > AGAIN_NS) => {
+                self.said_full_ns = Some(clock::now_ns());
+                self.tell(&format!(
+                    "records are being lost: {error}; connections continue, and lost records are counted"
+                ));
+            }
+            _ => {}
+        }
+    }
+
+    /// Tells the operator, with the seconds since the start.
+    fn tell(&self, line: &str) {
+        let seconds = clock::wall_ns() as f64 / 1e9 - self.test.begun_unix_s;
+        (self.callbacks.tell)(&format!("{seconds:.0} s: {line}"));
+    }
+
+    fn count(&mut self) -> Result<()> {
+        let counters = self.attached.counters()?;
+        let arm = |arm: &ArmCounters| ArmCounts {
+            tried: arm.tried,
+            established: arm.established,
+            failed: arm.failed,
+            refused: arm.refused,
+        };
+        self.test.counts = Counts {
+            arms: counters.arms.iter().map(arm).collect(),
+            ring_lost: counters.lost,
+            no_memory: counters.no_memory,
+            written: self.store.written,
+            disk_lost: self.store.lost,
+        };
+        Ok(())
+    }
+
+    /// Stops arms that violate a guardrail.
+    fn guard(&mut self) -> Result<()> {
+        for alarm in self.guards.alarms(&self.test.counts.arms) {
+            let shares = self.test.splits.last().map(|change| change.shares.clone()).unwrap_or(Shares(Vec::new()));
+            if shares.0.get(alarm.arm).is_none_or(|share| *share == 0) {
+                continue;
+            }
+            let why = format!("{} was stopped: it {alarm}", self.test.arms[alarm.arm].label);
+            self.tell(&format!("{why}; new connections of its share get the control"));
+            self.change(shares.without(alarm.arm), why)?;
+        }
+        Ok(())
+    }
+
+    fn change(&mut self, shares: Shares, why: String) -> Result<()> {
+        let epoch = self.test.splits.last().map_or(1, |change| change.epoch + 1);
+        self.table = self.table.changed(&shares);
+        // Recorded first, so that no record refers to an undescribed split.
+        self.test.splits.push(Change { epoch, at_unix_s: clock::wall_ns() as f64 / 1e9, shares, why });
+        let described = self.folder.describe(&self.test);
+        self.attached.set_split(epoch, self.table.bytes())?;
+        if let Err(error) = described {
+            self.tell(&format!("the change of shares could not be recorded: {error}"));
+        }
+        Ok(())
+    }
+
+    /// Carries out a request of another command. Returns true if the test is to end.
+    fn answer(&mut self) -> Result<bool> {
+        let Some(asked) = self.folder.asked() else { return Ok(false) };
+        if asked == "stop" {
+            return Ok(true); // acknowledged at the end
+        }
+        if let Some(Ok(shares)) = asked.strip_prefix("split ").map(|text| Shares::parse(text, self.test.arms.len())) {
+            self.tell(&format!("from now on {}", self.test.shown(&shares)));
+            self.change(shares, "`bbrlab ab split`".to_owned())?;
+        }
+        self.folder.answered();
+        Ok(false)
+    }
+
+    /// Saves the last records of all connections, the tables and a summary. Errors are returned last, once the rest is saved.
+    fn end(mut self, how: &str) -> Result<Experiment> {
+        let taken = self.take_closed().and_then(|()| self.take_open(true)).and_then(|()| self.count());
+        self.test.ended = Some(TestEnd { at_unix_s: clock::wall_ns() as f64 / 1e9, how: how.to_owned() });
+        let Self { test, folder, store, attached, loaded, lock, .. } = self;
+        drop(attached);
+        let place = |source| Error::Saving { path: folder.0.clone(), source, spool: SPOOL };
+        let saved = store.finish(&test).and_then(|()| folder.describe(&test)).map_err(place);
+        folder.answered();
+        drop((loaded, lock));
+        taken?;
+        saved?;
+        Ok(test)
+    }
+}
