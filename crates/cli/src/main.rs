@@ -35,7 +35,7 @@ static ALLOCATOR: bbrlab_live::memory::ExitOnOutOfMemory = bbrlab_live::memory::
 #[derive(Debug, Parser)]
 #[command(name = "bbrlab", version, max_term_width = 100)]
 #[command(after_help = "Start with: bbrlab run --flow bbr1 --flow cubic\n\n\
-    Commands marked \"not in this build\" need `make build`; docs/install.md names what each needs.\n\n\
+    Commands marked \"not in this build\" need `make build`; docs/install.md lists their requirements.\n\n\
     Exit status: 0 done and every expectation holds; 1 an expectation failed; 2 it could not run; 130 interrupted.")]
 pub struct Cli {
     /// Subcommand to run.
@@ -72,7 +72,7 @@ pub enum Command {
     Sweep(LeftOut),
     /// Recommend an algorithm for a path or a population, with its gain, its cost and the confidence
     Advise(Box<advise::AdviseArgs>),
-    /// Search for the best parameters of an algorithm over a population of paths, and judge them on unseen paths
+    /// Search for the best parameters of an algorithm over a population of paths, and evaluate them on unseen paths
     #[cfg(feature = "tune")]
     Tune(tune::TuneArgs),
     /// Not in this build: search for the best parameters of an algorithm
@@ -80,7 +80,7 @@ pub enum Command {
     Tune(LeftOut),
     /// Compare algorithms on the users of a content network: a population of paths, an A/B test, gains by class
     Cdn(cdn::CdnArgs),
-    /// Check algorithms against the draft's test cases over a grid of rates and RTTs, or judge another stack's log
+    /// Check algorithms against the draft's test cases over a grid of rates and RTTs, or check another stack's log
     Conform(conform::ConformArgs),
     /// Load our algorithms into this host's kernel, watch them there, and unload them
     #[cfg_attr(
@@ -90,7 +90,7 @@ pub enum Command {
         )
     )]
     Host(host::HostArgs),
-    /// A/B test congestion controls on this host's own connections: assign each to an arm, record it, judge the arms
+    /// A/B test congestion controls on this host's own connections: assign each to an arm, record it, compare the arms
     #[cfg(feature = "parquet")]
     Ab(Box<ab::AbArgs>),
     /// Not in this build: test congestion controls on this host's own connections

@@ -45,8 +45,8 @@ const TAKES: f64 = 0.8;
         bbrlab advise --rate 20mbit..100mbit --rtt 20ms..80ms --buffer 0.2bdp..1bdp --rivals 0..2\n  \
         ss -tin | bbrlab advise --from -\n  \
         bbrlab advise --from live\n\n\
-        Write what is not known as a range, LOW..HIGH; each draw takes one value from it. Exit status with --judge: 1 if the advice \
-        keeps less than 98 % of the best choice in hindsight.")]
+        Give an unknown value as a range, LOW..HIGH; each draw takes one value from it. Exit status with --judge: 1 if the advice \
+        reaches less than 98 % of the score of the best choice in hindsight.")]
 pub struct AdviseArgs {
     /// Bottleneck rate, or a range: 20mbit, 5mbit..50mbit
     #[arg(long, value_name = "RATE", allow_hyphen_values = true, help_heading = "Path")]
@@ -63,8 +63,8 @@ pub struct AdviseArgs {
     /// Competing CUBIC flows, or a range [default: 0..2]
     #[arg(long, value_name = "N", allow_hyphen_values = true, help_heading = "Path")]
     pub rivals: Option<String>,
-    /// Algorithms of the rivals, as --flow writes them; each rival is one at random, as in 'cubic;bbr1' [default:
-    /// cubic]
+    /// Algorithms of the competing flows, in the syntax of --flow; each flow uses one at random, as in 'cubic;bbr1'
+    /// [default: cubic]
     #[arg(long, value_name = "FLOW;…", help_heading = "Path")]
     pub rival_flows: Option<String>,
     #[command(flatten)]
@@ -80,8 +80,8 @@ pub struct AdviseArgs {
     #[arg(long, value_name = "FILE.toml", conflicts_with_all = ["from", "rate", "rtt", "buffer", "loss", "rivals", "rival_flows", "trace", "demand"], help_heading = "Path")]
     pub population: Option<std::path::PathBuf>,
 
-    /// Algorithm in use now, with its parameters as --flow writes them; all others are compared with it [default: the
-    /// one in the --from measurement, else cubic]
+    /// Algorithm in use now, in the syntax of --flow; all others are compared with it [default: the one in the --from
+    /// measurement, else cubic]
     #[arg(long, value_name = "CC", help_heading = "Question")]
     pub current: Option<String>,
     /// Candidates; separate with `;` instead of commas if one has parameters, as in 'bbr1;bbr3,params=tuned.toml'
@@ -100,11 +100,11 @@ pub struct AdviseArgs {
     /// Seed of all random numbers
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = seed, help_heading = "Question")]
     pub seed: u64,
-    /// Judge the adviser itself on N drawn paths: it gets rate and RTT to within a tenth, the buffer to within a factor
-    /// of 2
+    /// Evaluate the advice itself on N random paths: `advise` receives rate and RTT within 10 %, and the buffer within a
+    /// factor of 2
     #[arg(long, value_name = "N", value_parser = crate::args::number::<u64>(1..=100_000), help_heading = "Question")]
     pub judge: Option<u64>,
-    /// With --judge: use CUBIC, BBRv1, BBRv3 and pausing flows as rivals, without telling the adviser which are present
+    /// With --judge: use CUBIC, BBRv1, BBRv3 and pausing flows as competing flows, and withhold their types from `advise`
     #[arg(long, requires = "judge", conflicts_with = "population", help_heading = "Question")]
     pub mixed: bool,
 

@@ -29,9 +29,8 @@ const CATALOGUE: &str = "CDN";
 pub struct CdnArgs {
     /// Users as distributions (.toml), or one row per object (.csv, .parquet) [default: the population of experiment CDN]
     pub file: Option<PathBuf>,
-    /// Algorithms with their parameters, as --flow writes them; the first is the one activated, the last is the control
-    /// with which the others are compared; separate with `;` instead of commas if one has parameters [default:
-    /// bbr1,cubic]
+    /// Algorithms in the syntax of --flow; the first is the one activated, the last is the control with which the
+    /// others are compared; separate with `;` instead of commas if one has parameters [default: bbr1,cubic]
     #[arg(long, value_name = "CC,…")]
     pub algorithms: Option<String>,
     /// Number of users per class, for populations of distributions

@@ -34,9 +34,9 @@ use clap::Args;
         bbrlab conform --log connection.sqlog"
 )]
 pub struct ConformArgs {
-    /// Algorithms, as in bbr3 or bbr3-linux; in a QUIC stack, its own as in s2n:bbr, ours as in s2n+bbr3; with --log,
-    /// those whose flows to judge, as the log names them [default: every BBRv3, and every BBR whose version the log
-    /// does not name]
+    /// Algorithms, as in bbr3 or bbr3-linux; in a QUIC stack, its own as in s2n:bbr, ours as in s2n+bbr3. With --log:
+    /// check only the flows of these algorithms, by their names in the log [default: every BBRv3, and every BBR whose
+    /// version the log does not name]
     #[arg(required_unless_present = "log", value_name = "ALGO")]
     pub algorithms: Vec<String>,
     /// Only this case: its number in the draft's appendix, or the anchor of its heading (repeatable)
@@ -48,8 +48,8 @@ pub struct ConformArgs {
     /// Read the cases from this directory instead of the built-in ones
     #[arg(long, value_name = "DIR")]
     pub cases: Option<PathBuf>,
-    /// Judge a log of another implementation, as far as it goes: qlog (either dialect), ss -tin, or a trace of bbrlab
-    /// run
+    /// Check a log of another implementation, as far as its data allow: qlog (either dialect), ss -tin, or a trace of
+    /// bbrlab run
     #[arg(long, value_name = "FILE", conflicts_with_all = ["case", "cell", "draw"])]
     pub log: Option<PathBuf>,
     /// Write the verdicts as JSON; - for standard output, instead of the table

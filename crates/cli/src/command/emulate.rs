@@ -28,7 +28,7 @@ use std::path::PathBuf;
 /// Flags of `bbrlab emulate`.
 #[derive(Debug, Args)]
 #[command(after_help = "The command finds the server's address in BBRLAB_SERVER_IP and its own in BBRLAB_CLIENT_IP \
-        (IPv6: …_IP6); so does the server. Exit status: the command's own; 2 if the link could not be made, 126 or 127 if \
+        (IPv6: …_IP6); so does the server. Exit status: the command's own; 2 if the link could not be set up, 126 or 127 if \
         the command could not run.\n\n\
         Examples:\n  \
         bbrlab emulate --rate 20mbit --rtt 60ms --server 'python3 -m http.server 8000' -- \\\n    \
@@ -36,8 +36,8 @@ use std::path::PathBuf;
         bbrlab emulate --rate 5mbit --loss 1% --data down --cc bbr1 --server 'iperf3 -s -1' -- bash\n  \
         bbrlab emulate --on uml --rate 10mbit --data down --server 'python3 -m http.server 8000' -- \\\n    \
             sh -c 'curl -o /dev/null http://$BBRLAB_SERVER_IP:8000/file'\n\n\
-        With --on uml the whole of it takes place in virtual time: a minute of waiting is over at once. The command's \
-        standard input is empty, and there is IPv4 only.")]
+        With --on uml everything runs in virtual time: a sleep of a minute ends at once. The command's standard input is \
+        empty, and the link has IPv4 only.")]
 pub struct EmulateArgs {
     #[command(flatten)]
     pub keys: KeyArgs<EmulateKeys>,
@@ -46,7 +46,7 @@ pub struct EmulateArgs {
     #[arg(long, value_name = "CMD", help_heading = "Run")]
     pub server: Option<String>,
     /// Direction of the bottleneck; with down or up, the other direction carries only ACKs [default: both]
-    #[arg(long, value_name = "WAY", help_heading = "Run")]
+    #[arg(long, value_name = "DIRECTION", help_heading = "Run")]
     pub data: Option<DataDirection>,
     /// Congestion control of both ends, as in bbr1, cubic or the kernel's own name for it [default: the kernel's]
     #[arg(long, value_name = "CC", help_heading = "Run")]
@@ -64,7 +64,7 @@ pub struct EmulateArgs {
     /// Kernel at both ends: kernel, this host's, in real time; uml, a User Mode Linux in virtual time
     #[arg(long, value_name = "BACKEND", default_value = "kernel", help_heading = "Run")]
     pub on: EmulateOn,
-    /// With --on uml: let time pass as on this host, for programs that depend on their computing speed [default:
+    /// With --on uml: use this host's clock, for programs whose results depend on the speed of the CPU [default:
     /// virtual time, in which computing takes no time]
     #[arg(long, help_heading = "Run")]
     pub real_time: bool,

@@ -47,7 +47,7 @@ pub struct GetArgs {
     /// Trust the server whose key has this SHA-256 hash, as printed by `bbrlab serve`
     #[arg(long, value_name = "HASH", conflicts_with_all = ["insecure", "ca"], help_heading = "Trust")]
     pub spki: Option<String>,
-    /// Trust these authorities, or this very certificate, in PEM [default: the system's]
+    /// Trust these certificate authorities, or exactly this certificate, in PEM [default: the system's authorities]
     #[arg(long, value_name = "FILE", conflicts_with = "insecure", help_heading = "Trust")]
     pub ca: Option<PathBuf>,
     /// Trust any server

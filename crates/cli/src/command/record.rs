@@ -19,9 +19,9 @@ use crate::{Failure, Verdict, print};
         bbrlab record --rate 10mbit --rtt 40ms --flow bbr1 --duration 5s --out steady.tap\n  \
         bbrlab record --flow bbr3-linux --flow bbr1,program=bbrlab --duration 5s --out ours.tap\n  \
         bbrlab record scenario.toml --out scenario.tap && bbrlab replay scenario.tap\n\n\
-        A log is of the kernel's own algorithms (bbr1, cubic) or of ours (every other, or with program=bbrlab).\n\
-        It needs the right to load BPF programs and to make network namespaces (root), Linux 6.10 or later,\n\
-        and a build with --features bpf. Nothing of it stays on the host.")]
+        A log contains either the kernel's own algorithms (bbr1, cubic) or ours (all others, and flows with program=bbrlab).\n\
+        Recording needs the right to load BPF programs and to create network namespaces (root), Linux 6.10 or later,\n\
+        and a build with --features bpf. It leaves nothing behind on the host.")]
 pub struct RecordArgs {
     /// Scenario in TOML; flags override it
     pub file: Option<PathBuf>,

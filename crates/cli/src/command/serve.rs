@@ -33,8 +33,8 @@ const PATIENCE_MIN: Duration = Duration::from_millis(100);
         bbrlab serve --memory 1GB --quic 4433 --cc bbr3,loss_thresh=1%\n  \
         bbrlab emulate --rate 100mbit --rtt 20ms --data down --server 'bbrlab serve --memory 1GB --quic $BBRLAB_SERVER_IP:4433' -- \\\n    \
             sh -c 'bbrlab get --insecure --output /dev/null https://$BBRLAB_SERVER_IP:4433/bytes/100MB'\n\n\
-        Without --tcp and --quic it listens on both, on this host's own address alone: 127.0.0.1:8080 and 127.0.0.1:4433.\n\
-        It ends when it is interrupted.")]
+        Without --tcp and --quic it listens on both, on loopback only: 127.0.0.1:8080 and 127.0.0.1:4433.\n\
+        It runs until interrupted.")]
 pub struct ServeArgs {
     /// Serve the files of this directory, and nothing outside of it
     #[arg(long, value_name = "DIR", help_heading = "Content")]

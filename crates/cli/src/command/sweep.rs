@@ -39,7 +39,7 @@ type ByteWriter<'a> = &'a mut (dyn std::io::Write + Send);
         bbrlab sweep --vary cc=bbr1,bbr3,cubic --vary rate=1mbit..1gbit:7 --vary buffer=0.1bdp,1bdp,8bdp --out out/sweep\n  \
         bbrlab sweep sweep.toml --repeat 3 --out out/sweep --report out/sweep.html\n  \
         bbrlab sweep sweep.toml --out out/sweep --shard $TASK/20\n\n\
-        An axis that is a key of the scenario sets it; every other one fills {NAME} in its texts, as {cc} in --flow '{cc}'. \
+        An axis with the name of a scenario key sets that key; any other axis replaces {NAME} in the values, as {cc} in --flow '{cc}'. \
         A sweep file is a scenario with [[vary]] tables: name, values.")]
 pub struct SweepArgs {
     /// Scenario in TOML, with [[vary]] tables for the axes; flags override it
@@ -48,7 +48,7 @@ pub struct SweepArgs {
     #[command(flatten)]
     pub keys: KeyArgs<SweepKeys>,
 
-    /// Add an axis: NAME=VALUE,VALUE… or NAME=LOW..HIGH:COUNT (spaced by ratio; COUNTlin: spaced linearly); separate
+    /// Add an axis: NAME=VALUE,VALUE… or NAME=LOW..HIGH:COUNT (in geometric steps; COUNTlin: linear); separate values
     /// with `;` instead of commas if a value contains one (repeatable)
     #[arg(long, value_name = "AXIS", help_heading = "Axes")]
     pub vary: Vec<String>,
@@ -65,7 +65,7 @@ pub struct SweepArgs {
     /// Also record each run's series, as samples/ID.parquet
     #[arg(long, help_heading = "Output")]
     pub samples: bool,
-    /// Figures to show in the table and on the page, by their names in runs.parquet
+    /// Columns of runs.parquet to show in the table and on the page
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', help_heading = "Output")]
     pub show: Vec<String>,
     /// Write one self-contained page that opens offline
@@ -74,7 +74,7 @@ pub struct SweepArgs {
     /// Add a decision tree to the page: the best value of this axis by region, as in --tree cc
     #[arg(long, value_name = "AXIS", requires = "report", help_heading = "Output")]
     pub tree: Option<String>,
-    /// Baseline of the page's ratios: a value of the compared axis, the first one of names [default: cubic, else the first]
+    /// Baseline of the page's ratios: a value of the first axis whose values are names [default: cubic, else the first]
     #[arg(long, value_name = "VALUE", requires = "report", help_heading = "Output")]
     pub against: Option<String>,
     /// Print no table

@@ -30,7 +30,7 @@ pub struct TuneArgs {
     /// Population in TOML: [[path]] tables with rate, rtt, buffer, loss, rivals, weight
     #[arg(long, value_name = "FILE.toml")]
     pub population: std::path::PathBuf,
-    /// Leave out the rivals; the answer then does not show the cost of the parameters to other flows
+    /// Leave out the competing flows; the result then does not show the cost of the parameters to them
     #[arg(long)]
     pub no_rivals: bool,
     /// Parameters to tune [default: the usual ones of BBRv1 and BBRv3]
@@ -45,10 +45,10 @@ pub struct TuneArgs {
     /// Number of generations
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = crate::args::number::<u32>(1..=1000))]
     pub generations: u32,
-    /// Number of paths on which each setting is tried
+    /// Number of paths on which each setting is evaluated
     #[arg(long, value_name = "N", default_value_t = 12, value_parser = crate::args::number::<u32>(1..=10_000))]
     pub paths: u32,
-    /// Number of paths on which the result is judged; the search never uses them
+    /// Number of paths for evaluating the result; the search never uses them
     #[arg(long, value_name = "N", default_value_t = 60, value_parser = crate::args::number::<u32>(2..=10_000))]
     pub held_out: u32,
     /// Seed of all random numbers

@@ -43,7 +43,7 @@ pub struct ValidateArgs {
     /// Compare the packets of one scenario, from a file or from the flags below, and show the first difference
     #[arg(long, conflicts_with_all = ["only", "longest", "every", "json", "report", "repeat"])]
     pub packets: bool,
-    /// With --packets: maximum time between the same packet on both sides
+    /// With --packets: maximum difference between the times of a packet in the two runs
     #[arg(long, value_name = "TIME", default_value = "1us", requires = "packets")]
     pub within: String,
     /// With --packets: number of packets to show before the first difference
@@ -70,10 +70,10 @@ pub struct ValidateArgs {
     /// Only scenarios of the matrix that take at most this time, as in 60s
     #[arg(long, value_name = "TIME", conflicts_with = "files")]
     pub longest: Option<String>,
-    /// Compare N scenarios drawn by the seed instead of the matrix: nearly all of them must agree
+    /// Compare N random scenarios, drawn from the seed, instead of the matrix: nearly all of them must agree
     #[arg(long, value_name = "N", conflicts_with_all = ["files", "packets", "only", "longest", "every"], value_parser = crate::args::number::<u32>(1..=10_000))]
     pub random: Option<u32>,
-    /// Every N-th scenario of the matrix
+    /// Only every N-th scenario of the matrix
     #[arg(long, value_name = "N", conflicts_with = "files", value_parser = crate::args::number(1..=u32::MAX))]
     pub every: Option<u32>,
     /// Write the comparison as JSON; - for standard output, instead of the table

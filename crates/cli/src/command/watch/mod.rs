@@ -31,7 +31,7 @@ use crate::{Failure, Verdict, print};
         bbrlab watch --once --sort retransmit\n  \
         bbrlab watch --json --cc bbr >> connections.jsonl\n  \
         bbrlab watch --prometheus 127.0.0.1:9435\n\n\
-        It needs no more rights than ss; only the models of our own algorithms (bbrlab host load) need root.")]
+        The command needs no more rights than ss; only the models of our own algorithms (bbrlab host load) need root.")]
 pub struct WatchArgs {
     /// Show only connections with this local or remote port
     #[arg(long, value_name = "PORT", value_parser = crate::args::number::<u16>(0..=65_535))]
