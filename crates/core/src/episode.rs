@@ -9,7 +9,7 @@ pub(crate) enum Outcome {
     Nothing,
     /// The episode is over.
     Over,
-    /// None of the packets taken for lost was lost.
+    /// The episode was spurious: none of the packets marked lost was lost.
     Undone,
 }
 

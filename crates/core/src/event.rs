@@ -34,7 +34,7 @@ pub enum CaState {
 pub struct Init {
     /// The present time.
     pub now: Time,
-    /// Payload bytes of a full packet; 0 is taken for 1.
+    /// Payload bytes of a full packet; 0 counts as 1.
     pub mss: u32,
     /// Seed of the algorithm's random numbers.
     pub seed: u64,
@@ -82,7 +82,7 @@ impl Init {
         }
     }
 
-    /// Sets the payload bytes of a full packet; 0 is taken for 1.
+    /// Sets the payload bytes of a full packet; 0 counts as 1.
     #[must_use]
     pub const fn with_mss(mut self, bytes: u32) -> Self {
         self.mss = bytes;
@@ -147,7 +147,7 @@ pub struct Lost {
     pub seq: u64,
     /// Number of packets.
     pub packets: u32,
-    /// Their volume (draft: `P.data_length`; Linux `tcp_skb_pcount`).
+    /// Volume of the packets (draft: `P.data_length`; Linux `tcp_skb_pcount`).
     pub volume: u64,
     /// Volume in flight right after they were sent, including themselves (draft: `P.tx_in_flight`).
     pub tx_in_flight: u64,

@@ -171,7 +171,7 @@ impl AckBatch {
         }
     }
 
-    /// Adds a packet that is delivered although it had been reported lost. If this shows that the whole episode was a mistake,
+    /// Adds a packet that is delivered although it had been reported lost. If this shows that the whole episode was spurious,
     /// the controller undoes its reduction.
     pub fn delivered_late(&mut self, token: &PacketToken, number: u64) {
         if self.take_newest(token, number) {
@@ -189,7 +189,7 @@ impl AckBatch {
         self.packets
     }
 
-    /// Takes a token as the newest if it is; false for a token of another path, or of none.
+    /// Stores a token if it is the newest. Returns false for a token of another path, or of none.
     #[inline]
     fn take_newest(&mut self, token: &PacketToken, number: u64) -> bool {
         if token.epoch() != self.epoch {
@@ -250,7 +250,7 @@ pub enum AckRtt {
     },
 }
 
-/// End of an ACK: what the host reports besides packets. Each default needs no help from the host.
+/// The host's report at the end of an ACK, besides its packets. Every field has a default that needs no input from the host.
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct AckInfo {

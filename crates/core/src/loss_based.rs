@@ -307,7 +307,7 @@ impl LossBased {
         }
     }
 
-    /// Shrinks the window half way, after at most `used` packets of it were used for longer than a time-out.
+    /// Reduces the window halfway to `used`, the most packets of it that were used for longer than a time-out.
     // spec: Linux tcp_cwnd_application_limited
     pub fn on_cwnd_unused(&mut self, used: u32) {
         if !self.slow_start_after_idle || self.ca_state != CaState::Open {

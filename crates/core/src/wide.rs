@@ -75,7 +75,7 @@ pub(crate) const fn add(a: (u64, u64), b: (u64, u64)) -> (u64, u64) {
     (a.0 + b.0 + (low < a.1) as u64, low)
 }
 
-/// Their difference, or zero.
+/// Difference of two such numbers, or zero if it would be negative.
 #[cfg(any(feature = "variants", test))]
 #[inline]
 pub(crate) const fn sub(a: (u64, u64), b: (u64, u64)) -> (u64, u64) {

@@ -36,7 +36,7 @@ pub struct Report {
     pub sections: Vec<Section>,
 }
 
-/// Kind of the objects behind rows with verdicts.
+/// Kind of the objects that the rows with verdicts describe.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RowKind {
     /// Published claims.

@@ -31,7 +31,7 @@ pub struct Trigger {
     pub entered: StateMatch,
     /// State that it leaves, if that matters.
     pub out_of: Option<StateMatch>,
-    /// Ordinal of the entry that counts, from 1.
+    /// Number of the entry into the state that triggers the change, counted from 1.
     pub nth: u32,
     /// Delay after that entry.
     pub after: Span,

@@ -15,7 +15,7 @@ pub fn resampled(from: &[f64], to: &mut [f64], rng: &mut Rng) {
     }
 }
 
-/// Returns the 95 % interval of a statistic that `draw` computes from a resample of its own.
+/// Returns the 95 % interval of a statistic. `draw` computes it from a new resample at each call.
 pub fn interval_of(draw: impl FnMut() -> f64) -> (f64, f64) {
     let mut drawn: Vec<f64> = std::iter::repeat_with(draw).take(RESAMPLES).collect();
     drawn.sort_by(f64::total_cmp);

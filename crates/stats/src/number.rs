@@ -1,4 +1,4 @@
-//! Numbers as readers get them: digits, units, signs. Every format gives the shortest text of its definition.
+//! Number formats of tables and pages: digits, units, signs. Every format gives the shortest text of its definition.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 /// Rounds `value` to `digits` significant digits, so that its shortest decimal form is short.

@@ -44,7 +44,7 @@ struct LoadArgs {
     /// Name by which programs select it [default: the algorithm's with _ for -; prefixed with bbrlab_ if the kernel has that name]
     #[arg(long)]
     name: Option<String>,
-    /// Make it the default of new connections, unless they choose another
+    /// Make it the default for new connections
     #[arg(long)]
     default: bool,
 }

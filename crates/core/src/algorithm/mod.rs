@@ -7,7 +7,7 @@ pub(crate) mod tests;
 
 use signature::{Ack, CaState, Init, Lost, Rate, RateSampler, Snapshot, Span, State, Time, TxStart};
 
-/// The types that stand in the signatures of [`Algorithm`], where `forward_algorithm!` finds them.
+/// The types used in the signatures of [`Algorithm`], in scope for `forward_algorithm!`.
 pub(crate) mod signature {
     pub(crate) use super::Outputs;
     pub(crate) use crate::event::{Ack, CaState, Init, Lost, TxStart};

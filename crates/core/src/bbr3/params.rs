@@ -1,4 +1,4 @@
-//! The constants of BBRv2 and BBRv3 as parameters: the draft's values, and where the kernel's, v2's and the prototype's differ.
+//! The constants of BBRv2 and BBRv3 as parameters: the draft's values, and the kernel's, v2's and the prototype's if different.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use crate::params::{Change, ParamSpec, edition, params};

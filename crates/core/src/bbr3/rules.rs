@@ -62,7 +62,7 @@ pub enum LossEvents {
 /// Time at which the window and the state for an undo are saved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Saves {
-    /// Once per episode, at its first sign.
+    /// Once per recovery episode, at the first sign of loss.
     FirstSign,
     /// Each time the host requests a slow-start threshold.
     Reduction,
@@ -184,14 +184,14 @@ pub trait Rules: sealed::Sealed + Copy + core::fmt::Debug + Default + Send + Syn
     // Loss
     /// True if any loss is too much for hosts without selective ACKs.
     const NON_SACK_RULE: bool = true;
-    /// True if a flight of unknown size is judged as an empty one.
+    /// True if a loss test treats a flight of unknown size as an empty one.
     const JUDGES_UNKNOWN_FLIGHT: bool = true;
-    /// True if losses that an ACK reports belong to the round in which it arrives, whatever state they have ended.
+    /// True if losses that an ACK reports count for the round in which it arrives, even if they have ended a state.
     const ACK_LOSSES_MARK_ROUND: bool = false;
-    /// True if the losses summed over an ACK can end a probe; if not, each loss has been judged by itself.
+    /// True if the sum of an ACK's losses can end a probe; if not, only each single loss is tested.
     const ACK_JUDGES_LOSS: bool = false;
-    /// True if at most the volume that was lost together can fit. If not, a super-packet of over 50 packets can fit with one
-    /// packet more than it has, and one larger than its flight, or than what was lost, sets no bound.
+    /// True if the computed prefix is at most the volume lost together. If not, it can exceed a super-packet of over 50 packets
+    /// by one packet, and a super-packet larger than its flight or than the lost volume sets no bound.
     const PREFIX_WITHIN_LOSS: bool = true;
     /// Long-term bound after a probe that went too far.
     const TOO_HIGH: TooHigh = TooHigh::FlightOrTarget;

@@ -245,7 +245,7 @@ impl<R: Rules> Bbr3<R> {
         };
     }
 
-    /// True if a plan made now would be the same.
+    /// True if the cached plan is still valid: computing it again would give the same values.
     pub(super) fn is_plan_right(&self) -> bool {
         let (bw, margin) = (self.bw(), self.p.pacing_margin_percent);
         let paced = !self.full_pipe.reached

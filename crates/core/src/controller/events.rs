@@ -171,7 +171,7 @@ impl<A: Algorithm> Controller<A> {
         self.note_outputs();
     }
 
-    /// Sets the payload bytes of a full packet: another path MTU. 0 is taken for 1.
+    /// Sets the payload bytes of a full packet after a change of the path MTU; 0 counts as 1.
     pub fn on_mss(&mut self, mss: u32) {
         self.mss = mss.max(1);
         self.algorithm.on_mss(self.mss);

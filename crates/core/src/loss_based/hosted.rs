@@ -19,7 +19,7 @@ pub struct HostWindow {
 }
 
 impl LossBased {
-    /// Takes over the window as the host has changed it since the last call, and its pacing rate.
+    /// Adopts the host's window, which may have changed since the last call, and its pacing rate.
     pub fn set_window(&mut self, window: HostWindow, pacing_rate: Rate) {
         self.cwnd = window.cwnd;
         self.cwnd_count = window.cwnd_count;

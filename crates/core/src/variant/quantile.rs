@@ -71,8 +71,8 @@ impl Reservoir {
     }
 
     /// Drops the samples for which `drops` is 1, given their round and their age rank, 0 for the oldest. `renumbered` is the new
-    /// rank of the others. Without a branch: BPF's verifier would follow each outcome of each of them, and derives the place to
-    /// which a sample may move from the sum of those kept.
+    /// rank of the others. There is no branch, because BPF's verifier would follow both outcomes for each sample; it bounds the
+    /// index to which a sample moves by the sum of those kept.
     fn retain(&mut self, drops: impl Fn(u8, u8) -> u64, renumbered: impl Fn(u8) -> u8) {
         let mut kept = 0_u64;
         for from in 0..SAMPLES_MAX {

@@ -25,7 +25,7 @@ pub const BBRS: [&str; 12] = [
 #[cfg(not(feature = "variants"))]
 pub const BBRS: [&str; 5] = ["bbr1", "bbr2-ietf100", "bbr2", "bbr3", "bbr3-linux"];
 
-/// Algorithms that estimate what was delivered: bbr-s-kalman infers more where the sender's own rate was the limit, by design.
+/// Algorithms whose estimate is the delivered rate. By design, bbr-s-kalman infers more if the sender's own rate was the limit.
 pub fn measuring() -> impl Iterator<Item = &'static str> {
     BBRS.into_iter().filter(|name| *name != "bbr-s-kalman")
 }

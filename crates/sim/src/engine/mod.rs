@@ -359,7 +359,7 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// Handles a flow that received all of its data or a response. It may have requested the next one, or been the last that had to end.
+    /// Handles a flow that received all of its data or a response. It may request the next response, or be the last flow to finish.
     #[cold]
     fn note_progress(&mut self, index: usize) {
         let flow = &self.flows[index];

@@ -21,7 +21,7 @@ pub struct Sent {
     pub segments: u32,
     /// Number of retransmissions among them.
     pub retransmits: u32,
-    /// Their payload bytes.
+    /// Payload bytes of these segments.
     pub bytes: u64,
     /// Data segments emitted by the flow before.
     pub segments_before: u64,

@@ -33,7 +33,7 @@ pub enum TraceError {
     Binary {
         /// Offset of the first byte that is not valid in a text.
         offset: usize,
-        /// That byte.
+        /// The byte at that offset.
         byte: u8,
     },
     /// The trace exceeds the limits of this parser.
@@ -45,11 +45,11 @@ pub enum TraceError {
         /// Content of the line, shortened and escaped.
         held: String,
     },
-    /// A line goes back in time.
+    /// The time of a line is before that of the previous line.
     Decreasing {
         /// Number of the line, from 1.
         line: usize,
-        /// Its milliseconds.
+        /// Milliseconds of this line.
         ms: u32,
         /// Milliseconds of the previous line.
         before_ms: u32,

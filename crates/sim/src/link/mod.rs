@@ -49,7 +49,7 @@ pub trait LinkPacket {
 /// Fate of an offered packet. If a discipline drops *another* packet, see [`Link::take_dropped`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It waits or is being sent.
+    /// The packet waits or is being sent.
     Queued,
     /// The policer dropped it.
     Policed,
@@ -88,6 +88,6 @@ pub struct LinkStats {
     pub lost: u64,
     /// Packets that left the serialiser, those lost behind it included.
     pub departed_packets: u64,
-    /// Their bytes on the wire.
+    /// Bytes on the wire of these packets.
     pub departed_bytes: u64,
 }

@@ -1,5 +1,5 @@
 //! The result of a run, the JSON document of `"schema": 1`, as types.
-//! Rates are in bit/s, times in seconds unless the key says `_ms`, volumes in bytes, ratios 0…1.
+//! Rates are in bit/s, times in seconds unless the key ends in `_ms`, volumes in bytes, ratios 0…1.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::BTreeMap;
@@ -105,9 +105,9 @@ pub struct Distribution {
 /// One flow's figures over the measured time.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct FlowResult {
-    /// Its name.
+    /// Name of the flow.
     pub name: String,
-    /// Its algorithm.
+    /// Algorithm of the flow.
     pub cc: String,
     /// Start time.
     pub start_s: f64,
@@ -162,9 +162,9 @@ pub struct Group {
     pub cc: String,
     /// Number of flows.
     pub flows: usize,
-    /// Their unique payload bytes over the result's interval.
+    /// Rate of the flows' unique payload over the result's interval.
     pub goodput_bps: f64,
-    /// Their share of all unique payload bytes.
+    /// The flows' share of all unique payload bytes.
     pub share: f64,
 }
 

@@ -20,7 +20,7 @@ use crate::link::{AckAggregation, Aqm, Buffer, LinkConfig, Service};
 use crate::metrics::secs;
 use crate::setup::{Change, ChangeKind, FlowSetup, Setup};
 
-/// Heading under which a key stands in help and documentation.
+/// Heading above a key in help and documentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyGroup {
     /// Rate, RTT, buffer and loss of the path.

@@ -44,16 +44,16 @@ pub struct LinkSpec {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct ExpectSpec {
-    /// The claim it belongs to.
+    /// Claim to which the expectation belongs.
     pub id: String,
     /// Description of the measured value.
     pub what: String,
     /// The measured value, as an expression over the result.
     pub measure: String,
-    /// It holds from here up.
+    /// Lower bound of the expected value, inclusive.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min: Option<f64>,
-    /// It holds up to here.
+    /// Upper bound of the expected value, inclusive.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max: Option<f64>,
     /// Description of the expected value.

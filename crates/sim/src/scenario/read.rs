@@ -89,7 +89,7 @@ pub enum Problem {
         /// Description of the accepted values.
         accepted: String,
     },
-    /// A problem found by the type of the value, in one line.
+    /// A problem found while the value was converted to its type, as one line.
     Value(String),
 }
 

@@ -23,7 +23,7 @@ pub(super) const S2N: &[Backend] = &[Backend::Quic(Stack::S2n)];
 /// Values of a key that some backends refuse.
 #[derive(Clone, Copy, Debug)]
 pub struct Refusal {
-    /// These backends.
+    /// Backends that refuse the values.
     pub on: &'static [Backend],
     /// The refused values, as text.
     pub values: &'static str,

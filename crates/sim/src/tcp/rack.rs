@@ -228,7 +228,7 @@ impl Sender {
         self.cc.part_of_burst(&record.token, rest, rest * self.mss)
     }
 
-    /// Time until the last transmission before the newest delivered one counts as lost, µs.
+    /// Time until the newest of the segments sent before the last delivered one counts as lost, µs.
     fn longest_wait(&self, first_us: u64, patience: u64, now_us: u64) -> u64 {
         let log = &self.board.sent_log;
         let end = log.partition_point(|&(seq, sent)| (sent, seq) < (self.rack.sent_us, self.rack.seq));

@@ -20,8 +20,8 @@ use crate::{Failure, Verdict};
         sudo bbrlab ab start --arms cubic,bbr3-linux --canary 1% --port 443 --out test\n  \
         sudo bbrlab ab split 50,50\n  \
         bbrlab ab report test --report test.html\n\n\
-        The first arm is the control. It needs Linux 6.10 or later with BTF, cgroup v2, and CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON.\n\
-        The test lasts as long as `start` runs: however that ends, new connections go back to the host's default.")]
+        The first arm is the control. A test needs Linux 6.10 or later with BTF, cgroup v2, and CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON.\n\
+        It lasts as long as `start` runs. However `start` ends, new connections go back to the host's default.")]
 pub struct AbArgs {
     #[command(subcommand)]
     what: AbCommand,
@@ -48,7 +48,7 @@ pub struct StartArgs {
     /// separate with `;` instead of commas if one has parameters
     #[arg(long, value_name = "CC,…")]
     pub arms: String,
-    /// Share of each arm in per cent; the rest of 100 takes no part in the test [default: equal]
+    /// Share of each arm in per cent; below 100 in total, the other connections are not in the test [default: equal]
     #[arg(long, value_name = "P,…", conflicts_with = "canary")]
     pub split: Option<String>,
     /// Percentage for every arm but the control, which gets the rest
