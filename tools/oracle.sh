@@ -29,10 +29,11 @@ situations() {
         name=$(basename "$name" .toml)
         for cc in bbr1 cubic; do
             say "$name $cc"
-            record "$name" "$cc" "$data/$name.$cc.tap" || exit 2
+            record "$name" "$cc" "$scratch/$name.$cc.tap" || exit 2
+            xz --extreme --check=crc32 --stdout "$scratch/$name.$cc.tap" > "$data/$name.$cc.tap.xz"
         done
     done
-    "$bbrlab" replay "$data"/*.tap
+    "$bbrlab" replay "$data"/*.tap.xz
 }
 
 short() {

@@ -11,9 +11,9 @@ use bbrlab_core::{
 };
 
 use super::compare::Outputs;
-use super::field::{Field, Kind, Record};
+use super::field::{Field, Kind};
 use super::kernel_bbr::KernelBbr;
-use super::{JIFFIES_INSIDE, Step};
+use super::{Record, Step, try_ticks};
 
 /// Number of phases from which the gain cycle may start (`bbr_cycle_rand`).
 const DRAWS: u32 = 7;
@@ -81,20 +81,7 @@ impl BbrFlow {
             self.core.set_rng(cycle_draw(after.cycle_idx));
         }
         self.before = after;
-        let ticked = record.get(Field::JiffiesAfter) != record.get(Field::Jiffies);
-        let other = ticked.then(|| self.clone());
-        let outputs = self.call(record, kind, record.get(Field::Jiffies));
-        if let (Some(mut other), Some(_)) = (other, &outputs.unequal) {
-            // A tick occurred inside the call; the kernel may have read the new one.
-            let later = other.call(record, kind, record.get(Field::JiffiesAfter));
-            if later.unequal.is_none() {
-                *self = other;
-                step.explained.push(JIFFIES_INSIDE);
-                step.outputs.add(later);
-                return step;
-            }
-        }
-        step.outputs.add(outputs);
+        step.add(try_ticks(self, record, |flow, tick| flow.call(record, kind, tick)));
         step
     }
 

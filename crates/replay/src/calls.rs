@@ -1,23 +1,13 @@
 //! Log of our own algorithms in a kernel: the inputs and outputs of each call, as the program recorded them.
-//! No input makes its reader panic.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A log is the eight bytes of [`MAGIC`], a version byte, a header and a sequence of entries. Numbers are coded as in a log of the tap.
-//! An entry is a connection's number plus one, then the event and its words; or 0, the count of calls and the count of lost ones:
-//! the end. Words are coded in groups of eight: a bit map of groups, for each a byte that marks the words that differ from those
-//! of the connection's last call, and for each of these the signed difference. `algorithm` indexes the texts of the header.
-
-use std::collections::BTreeMap;
 
 use bbrlab_bpf_shim::{Input, Output, Telemetry};
 use serde::{Deserialize, Serialize};
 
-use super::log::{Bytes, put, unzigzag, zigzag};
-use crate::{Error, Result};
+use crate::frame::{self, Origin};
 
-/// First bytes of a log.
-pub const MAGIC: &[u8; 8] = b"bbrcall\n";
-/// Format version that this code writes and reads.
-const VERSION: u8 = 1;
+/// 64-bit words before the program's: the algorithm and the event.
+const HEAD: usize = 2;
 /// 64-bit words of a program's input.
 const INPUT: usize = 36;
 /// 64-bit words of its output.
@@ -25,11 +15,7 @@ const OUTPUT: usize = 4;
 /// 64-bit words of its model.
 const MODEL: usize = 9;
 /// 64-bit words of a call.
-pub const WORDS: usize = INPUT + OUTPUT + MODEL;
-/// Words in a group.
-const GROUP: usize = 8;
-/// Groups of a call.
-const GROUPS: usize = WORDS.div_ceil(GROUP);
+pub const CALL_WORDS: usize = HEAD + INPUT + OUTPUT + MODEL;
 
 /// Origin of a log.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,23 +31,32 @@ pub struct CallHeader {
     pub algorithms: Vec<String>,
 }
 
-/// One call.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Call {
-    /// Index of the algorithm in the header.
-    pub algorithm: u32,
-    /// Connection, numbered from 0 in the order of their start.
-    pub flow: u32,
-    /// Event: [`bbrlab_bpf_shim::Event`] by its number.
-    pub event: u64,
-    /// Inputs and outputs, in the order of the program's own record.
-    pub words: [u64; WORDS],
+impl Origin for CallHeader {
+    const MAGIC: &'static [u8; 8] = b"bbrcall\n";
+    const UNIT: &'static str = "call";
 }
 
+/// A log of our own algorithms in memory.
+pub type CallLog = frame::Log<CallHeader, CALL_WORDS>;
+/// Writes such a log.
+pub type CallWriter = frame::Writer<CALL_WORDS>;
+/// One call: the algorithm's index in the header, the event, and the program's words in the order of its own record.
+pub type Call = frame::Record<CALL_WORDS>;
+
 impl Call {
+    /// Index of the algorithm in the header.
+    pub const fn algorithm(&self) -> u64 {
+        self.words[0]
+    }
+
+    /// Event: [`bbrlab_bpf_shim::Event`] by its number.
+    pub const fn event(&self) -> u64 {
+        self.words[1]
+    }
+
     /// Inputs of the program.
     pub fn input(&self) -> Input {
-        let mut words = WordReader(&self.words[..INPUT]);
+        let mut words = WordReader(&self.words[HEAD..][..INPUT]);
         let mut input = Input {
             now_ns: words.one(),
             tick: words.one(),
@@ -97,7 +92,7 @@ impl Call {
 
     /// Outputs of the program.
     pub fn output(&self) -> Output {
-        let mut words = WordReader(&self.words[INPUT..][..OUTPUT]);
+        let mut words = WordReader(&self.words[HEAD + INPUT..][..OUTPUT]);
         let mut output = Output { pacing_rate: words.one(), ..Output::default() };
         [output.cwnd, output.min_burst] = words.halves();
         [output.mark_app_limited, output.state] = words.halves();
@@ -107,7 +102,7 @@ impl Call {
 
     /// Model of the program's algorithm after the call.
     pub fn model(&self) -> Telemetry {
-        let mut words = WordReader(&self.words[INPUT + OUTPUT..]);
+        let mut words = WordReader(&self.words[HEAD + INPUT + OUTPUT..]);
         let mut model = Telemetry {
             bw: words.one(),
             min_rtt_us: words.one(),
@@ -140,133 +135,9 @@ impl WordReader<'_> {
     }
 }
 
-/// A log in memory.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct CallLog {
-    /// Origin of the log.
-    pub header: CallHeader,
-    /// The calls in order.
-    pub calls: Vec<Call>,
-    /// Calls for which the ring had no room.
-    pub lost: u64,
-}
-
-/// Writes a log, one call at a time.
-#[derive(Debug, Default)]
-pub struct CallWriter {
-    entries: Vec<u8>,
-    last: BTreeMap<u32, [u64; WORDS]>,
-    calls: u64,
-}
-
-impl CallWriter {
-    /// Adds a call.
-    pub fn push(&mut self, call: &Call) {
-        for number in [u64::from(call.flow) + 1, call.algorithm.into(), call.event] {
-            put(&mut self.entries, number);
-        }
-        let last = self.last.entry(call.flow).or_insert([0; WORDS]);
-        let mut masks = [0_u8; GROUPS];
-        for place in 0..WORDS {
-            masks[place / GROUP] |= u8::from(call.words[place] != last[place]) << (place % GROUP);
-        }
-        let present = masks.iter().enumerate().fold(0_u64, |map, (at, mask)| map | u64::from(*mask != 0) << at);
-        put(&mut self.entries, present);
-        for (group, mask) in masks.iter().enumerate().filter(|(_, mask)| **mask != 0) {
-            self.entries.push(*mask);
-            for place in (group * GROUP..WORDS.min((group + 1) * GROUP)).filter(|at| mask >> (at % GROUP) & 1 != 0) {
-                put(&mut self.entries, zigzag(call.words[place].wrapping_sub(last[place])));
-            }
-        }
-        *last = call.words;
-        self.calls += 1;
-    }
-
-    /// Returns the whole log; `lost` is the number of calls for which there was no room.
-    pub fn finish(self, header: &CallHeader, lost: u64) -> Vec<u8> {
-        let mut bytes = MAGIC.to_vec();
-        bytes.push(VERSION);
-        let text = serde_json::to_vec(header).unwrap_or_default();
-        put(&mut bytes, text.len() as u64);
-        bytes.extend_from_slice(&text);
-        bytes.extend_from_slice(&self.entries);
-        for number in [0, self.calls, lost] {
-            put(&mut bytes, number);
-        }
-        bytes
-    }
-}
-
-impl CallLog {
-    /// Reads a log. The error names in one line the fault and its place.
-    pub fn parse(bytes: &[u8]) -> Result<Self> {
-        let mut bytes = Bytes { all: bytes, at: MAGIC.len() };
-        let mut log = Self { header: bytes.header(VERSION)?, ..Self::default() };
-        let mut last: BTreeMap<u32, [u64; WORDS]> = BTreeMap::new();
-        while let Some(flow) = bytes.number()?.checked_sub(1) {
-            let nth = log.calls.len();
-            let broken = |what: &'static str| Error::Damaged { unit: "call", number: nth, problem: what };
-            let flow = u32::try_from(flow).map_err(|_| broken("an impossible connection"))?;
-            let algorithm = u32::try_from(bytes.number()?).map_err(|_| broken("an impossible algorithm"))?;
-            let (event, present) = (bytes.number()?, bytes.number()?);
-            if present >> GROUPS != 0 {
-                return Err(broken("words beyond the last"));
-            }
-            let words = last.entry(flow).or_insert([0; WORDS]);
-            for group in (0..GROUPS).filter(|group| present >> group & 1 != 0) {
-                let mask = bytes.byte()?;
-                for place in (0..GROUP).filter(|place| mask >> place & 1 != 0) {
-                    let difference = unzigzag(bytes.number()?);
-                    let word = words.get_mut(group * GROUP + place).ok_or_else(|| broken("words beyond the last"))?;
-                    *word = word.wrapping_add(difference);
-                }
-            }
-            log.calls.push(Call { algorithm, flow, event, words: *words });
-        }
-        log.lost = bytes.end(log.calls.len())?;
-        Ok(log)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bbrlab_core::Rng;
-
-    fn log(calls: usize) -> (CallLog, Vec<u8>) {
-        let mut rng = Rng::new(3);
-        let header = CallHeader { tick_ns: 4_000_000, algorithms: vec!["bbr1".to_owned()], ..CallHeader::default() };
-        let mut log = CallLog { header, calls: Vec::new(), lost: 2 };
-        let mut writer = CallWriter::default();
-        for _ in 0..calls {
-            let words = std::array::from_fn(|_| if rng.below(3) == 0 { rng.next_u64() } else { 7 });
-            let call = Call { algorithm: 0, flow: rng.below(3) as u32, event: rng.below(13), words };
-            writer.push(&call);
-            log.calls.push(call);
-        }
-        let bytes = writer.finish(&log.header, log.lost);
-        (log, bytes)
-    }
-
-    #[test]
-    fn what_is_written_is_read() {
-        let (log, bytes) = log(300);
-        assert_eq!(CallLog::parse(&bytes).unwrap(), log);
-    }
-
-    #[test]
-    fn every_truncation_is_an_error_of_one_line_and_damage_never_a_panic() {
-        let (_, bytes) = log(5);
-        for end in MAGIC.len()..bytes.len() {
-            assert!(!CallLog::parse(&bytes[..end]).unwrap_err().to_string().contains('\n'));
-        }
-        let mut rng = Rng::new(9);
-        for _ in 0..5_000 {
-            let mut damaged = bytes.clone();
-            damaged[8 + rng.below(bytes.len() as u64 - 8) as usize] = rng.next_u64() as u8;
-            let _ = CallLog::parse(&damaged).map(|log| crate::ours::replay_calls(&log));
-        }
-    }
 
     /// Goal: the program's record is read correctly, word by word.
     #[test]
@@ -275,9 +146,9 @@ mod tests {
         assert_eq!(size_of::<Telemetry>(), 8 * MODEL);
         let header = include_str!("../../../bpf/cc/flow.h");
         // Three words come before ours: connection, number, event.
-        assert!(header.contains(&format!("#define CALL_WORDS {}", WORDS + 3)));
-        let words = std::array::from_fn(|place| (place as u64) << 32 | (100 + place as u64));
-        let call = Call { algorithm: 0, flow: 0, event: 1, words };
+        assert!(header.contains(&format!("#define CALL_WORDS {}", CALL_WORDS + 1)));
+        let word = |nth: usize| nth.checked_sub(HEAD).map_or(0, |place| (place as u64) << 32 | (100 + place as u64));
+        let call = Call { flow: 0, words: std::array::from_fn(word) };
         let (input, output, model) = (call.input(), call.output(), call.model());
         assert_eq!((input.tick, input.ca_state, input.marks), (1 << 32 | 101, 116, 16));
         assert_eq!((input.pacing_rate, input.packets, input.newest_end), (31 << 32 | 131, 135, 35));

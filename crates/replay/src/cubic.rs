@@ -11,8 +11,8 @@ use bbrlab_core::{
 
 use super::bbr::{LOSS, TX_START};
 use super::compare::Outputs;
-use super::field::{Field, Kind, Record};
-use super::{JIFFIES_INSIDE, Step, WINDOW};
+use super::field::{Field, Kind};
+use super::{Record, Step, WINDOW, try_ticks};
 
 /// A flow under comparison.
 #[derive(Clone, Debug)]
@@ -51,19 +51,7 @@ impl CubicFlow {
             step.explained.push(WINDOW);
         }
         self.core.set_window(window, Rate::bytes_per_sec(record.get(Field::PacingRate)));
-        let ticked = record.get(Field::JiffiesAfter) != record.get(Field::Jiffies);
-        let other = ticked.then(|| self.clone());
-        let outputs = self.call(record, kind, record.get(Field::Jiffies));
-        if let (Some(mut other), Some(_)) = (other, &outputs.unequal) {
-            let later = other.call(record, kind, record.get(Field::JiffiesAfter));
-            if later.unequal.is_none() {
-                *self = other;
-                step.explained.push(JIFFIES_INSIDE);
-                step.outputs.add(later);
-                return step;
-            }
-        }
-        step.outputs.add(outputs);
+        step.add(try_ticks(self, record, |flow, tick| flow.call(record, kind, tick)));
         step
     }
 

@@ -124,7 +124,7 @@ pub enum Error {
         /// Index of the call, from 0.
         number: usize,
         /// Index of the algorithm.
-        algorithm: u32,
+        algorithm: u64,
     },
     /// A record of an unknown kind.
     #[error("record {number} is of kind {kind}, which this bbrlab does not support")]

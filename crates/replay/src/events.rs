@@ -1,7 +1,8 @@
 //! Events in an algorithm's life that a log covers, so that "equal" states its coverage.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use super::field::{Field, Kind, Record};
+use super::Record;
+use super::field::{Field, Kind};
 use super::kernel_bbr::KernelBbr;
 
 /// Names the events in a call of a BBR flow.

@@ -1,6 +1,8 @@
 //! Fields of a tapped call, in the order of `bpf/tap.h`, which is also the log's.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
+use crate::log::Record;
+
 /// 32-bit words of the congestion control's own state (`icsk_ca_priv`).
 pub const PRIVATE_WORDS: usize = 26;
 /// Numbers in a record: the named fields, then the words of the state.
@@ -202,28 +204,10 @@ impl Kind {
     }
 }
 
-/// One tapped call.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Record {
-    /// Connection, numbered from 0 in the order of their start.
-    pub flow: u32,
-    columns: [u64; COLUMNS],
-}
-
 impl Record {
-    /// Creates a record from its columns.
-    pub const fn new(flow: u32, columns: [u64; COLUMNS]) -> Self {
-        Self { flow, columns }
-    }
-
-    /// All columns: the named fields, then the words of the state.
-    pub const fn columns(&self) -> &[u64; COLUMNS] {
-        &self.columns
-    }
-
     /// Returns a field.
     pub const fn get(&self, field: Field) -> u64 {
-        self.columns[field as usize]
+        self.words[field as usize]
     }
 
     /// Returns a field that the kernel counts in 32 bits.
@@ -239,7 +223,7 @@ impl Record {
 
     /// Returns a 32-bit word of the algorithm's own state after the call.
     pub const fn word(&self, index: usize) -> u32 {
-        self.columns[FIELDS.len() + index] as u32
+        self.words[FIELDS.len() + index] as u32
     }
 
     /// Returns two words of the state as one number.

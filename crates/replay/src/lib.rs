@@ -14,6 +14,7 @@ mod cubic;
 mod error;
 mod events;
 mod field;
+mod frame;
 mod kernel_bbr;
 mod log;
 mod ours;
@@ -29,13 +30,14 @@ use serde::Serialize;
 use bbr::BbrFlow;
 use compare::Outputs;
 use cubic::CubicFlow;
+use frame::Origin;
 
-pub use calls::{Call, CallHeader, CallLog, CallWriter, WORDS as CALL_WORDS};
+pub use calls::{CALL_WORDS, Call, CallHeader, CallLog, CallWriter};
 pub use compare::Unequal;
 pub use error::{Error, Result};
-pub use field::{COLUMNS, FIELDS, Field, Kind, PRIVATE_WORDS, Record};
+pub use field::{COLUMNS, FIELDS, Field, Kind, PRIVATE_WORDS};
 use kernel_bbr::KernelBbr;
-pub use log::{Header, Log, MAGIC, VERSION, Writer};
+pub use log::{Header, Log, Record, Writer};
 pub use ours::replay_calls;
 pub use packed::unpack;
 pub use v3_log::{Fault, LineError};
@@ -75,6 +77,21 @@ impl Step {
         self.outputs.add(later.outputs);
         self.explained.extend(later.explained);
     }
+}
+
+/// Makes a call with the tick before it; if a tick occurred inside, the kernel may have read the one after it instead.
+fn try_ticks<F: Clone>(flow: &mut F, record: &Record, call: impl Fn(&mut F, u64) -> Outputs) -> Step {
+    let (before, after) = (record.get(Field::Jiffies), record.get(Field::JiffiesAfter));
+    let mut other = (after != before).then(|| flow.clone());
+    let outputs = call(flow, before);
+    if let (Some(other), Some(_)) = (&mut other, &outputs.unequal) {
+        let later = call(other, after);
+        if later.unequal.is_none() {
+            flow.clone_from(other);
+            return Step { outputs: later, explained: vec![JIFFIES_INSIDE] };
+        }
+    }
+    Step { outputs, explained: Vec::new() }
 }
 
 /// A flow under comparison.
@@ -150,7 +167,7 @@ pub fn replay_bytes(bytes: &[u8]) -> Result<(Header, Report)> {
     if bytes.trim_ascii_start().starts_with(v3_run::BEGINNING) {
         return Ok((v3_run::header(), replay_v3(&bytes)?));
     }
-    if bytes.starts_with(calls::MAGIC) {
+    if bytes.starts_with(CallHeader::MAGIC) {
         return replay_calls(&CallLog::parse(&bytes)?);
     }
     let log = Log::parse(&bytes)?;

@@ -77,11 +77,11 @@ pub fn replay_calls(log: &CallLog) -> Result<(Header, Report)> {
     let mut report = Report { lost: log.lost, ..Report::default() };
     let mut flows: BTreeMap<u32, Box<dyn Connection>> = BTreeMap::new();
     let mut states: BTreeMap<u32, u32> = BTreeMap::new();
-    for (nth, call) in log.calls.iter().enumerate() {
-        let event = Event::of(call.event).ok_or(Error::UnknownEvent { number: nth, event: call.event })?;
+    for (nth, call) in log.records.iter().enumerate() {
+        let event = Event::of(call.event()).ok_or(Error::UnknownEvent { number: nth, event: call.event() })?;
         let (config, parameters) = algorithms
-            .get(call.algorithm as usize)
-            .ok_or(Error::UnnamedAlgorithm { number: nth, algorithm: call.algorithm })?;
+            .get(usize::try_from(call.algorithm()).unwrap_or(usize::MAX))
+            .ok_or(Error::UnnamedAlgorithm { number: nth, algorithm: call.algorithm() })?;
         if event == Event::Init {
             let new = connection(config.name()).ok_or(Error::NoProgram { algorithm: config.name() })?;
             flows.insert(call.flow, new);
@@ -139,8 +139,8 @@ fn compared(kernel: (Output, Telemetry), core: (Output, Telemetry)) -> Outputs {
 }
 
 fn difference(log: &CallLog, nth: usize, unequal: Unequal) -> Difference {
-    let flow = log.calls[nth].flow;
-    let before = log.calls[..=nth].iter().enumerate().rev().filter(|(_, call)| call.flow == flow);
+    let flow = log.records[nth].flow;
+    let before = log.records[..=nth].iter().enumerate().rev().filter(|(_, call)| call.flow == flow);
     let mut context: Vec<String> = before.take(CONTEXT).map(|(nth, call)| line(nth, call)).collect();
     context.reverse();
     let Unequal { name, kernel, core } = unequal;
@@ -148,6 +148,6 @@ fn difference(log: &CallLog, nth: usize, unequal: Unequal) -> Difference {
 }
 
 fn line(nth: usize, call: &Call) -> String {
-    let event = Event::of(call.event).map_or("?", name);
+    let event = Event::of(call.event()).map_or("?", name);
     format!("{nth} {event}: {:?} → {:?} {:?}", call.input(), call.output(), call.model())
 }

@@ -8,14 +8,14 @@
 
 use bbrlab_core::{
     CaState, Init, MICROS_PER_SEC, Span, State as Phase, Time,
-    algorithms::{Ack, Bbr3, Edition, LinuxV3, Lost, TxStart},
+    algorithms::{self, Ack, Bbr3, Edition, LinuxV3},
     estimators::FlightSample,
     internals::{Bbr3Internals, GAIN_UNIT},
     params::Bbr3Params,
 };
 
 use super::compare::Outputs;
-use super::v3_log::{Acked, Begin, Event, Fault, MarkedLost, STATE_KEYS, State};
+use super::v3_log::{self, CaState as CaChange, Event, Fault, Init as Begin, Lost, STATE_KEYS, State, TxStart};
 use super::{BEFORE_INIT, DRAWN, DRAWN_UNTOLD, Step, TICK_AT_START};
 
 /// The kernel's `~0U`: no bound, no RTT.
@@ -87,7 +87,7 @@ impl V3Flow {
                 *self = self.replayed(&calls, &state, &mut step);
             }
             Event::Init(begin) => self.begin(&begin, &mut step),
-            Event::Draw { .. } => self.calls.push(event),
+            Event::Draw(_) => self.calls.push(event),
             _ if self.is_acked() => return Err(Fault::NoState(port)),
             _ => self.calls.push(event),
         }
@@ -96,13 +96,13 @@ impl V3Flow {
 
     /// True if the newest call is an ACK.
     fn is_acked(&self) -> bool {
-        let newest = self.calls.iter().rev().find(|event| !matches!(event, Event::Draw { .. }));
+        let newest = self.calls.iter().rev().find(|event| !matches!(event, Event::Draw(_)));
         matches!(newest, Some(Event::Ack(_)))
     }
 
     /// Returns the flow after these calls, which left the kernel's flow in `state`.
     fn replayed(&self, calls: &[Event], state: &State, step: &mut Step) -> Self {
-        let is_told = calls.iter().any(|event| matches!(event, Event::Draw { .. }));
+        let is_told = calls.iter().any(|event| matches!(event, Event::Draw(_)));
         let wait = self.core.as_ref().map(|core| core.internals().bw_probe_wait.as_micros());
         if is_told || wait == Some(state.wait_us()) {
             let (flow, done) = self.made(calls, state, None);
@@ -132,8 +132,8 @@ impl V3Flow {
             core.set_next_draw(rounds, Span::micros(state.wait_us()));
         }
         for (nth, call) in calls.iter().enumerate() {
-            if let (Some(core), Some(Event::Draw { rounds, wait_us })) = (&mut flow.core, calls.get(nth + 1)) {
-                core.set_next_draw((*rounds).into(), Span::micros((*wait_us).into()));
+            if let (Some(core), Some(Event::Draw(draw))) = (&mut flow.core, calls.get(nth + 1)) {
+                core.set_next_draw(draw.rounds.into(), Span::micros(draw.wait_us.into()));
                 step.explained.push(DRAWN);
             }
             flow.call(call, &mut step);
@@ -156,8 +156,8 @@ impl V3Flow {
     /// Takes the one trace left by calls before `init`: the window that a time-out of the SYN saved.
     fn note_handshake(&mut self) {
         for call in core::mem::take(&mut self.calls) {
-            if let Event::Ssthresh { cwnd } = call {
-                self.prior_cwnd = cwnd;
+            if let Event::Ssthresh(request) = call {
+                self.prior_cwnd = request.cwnd;
             }
         }
     }
@@ -168,7 +168,7 @@ impl V3Flow {
         self.asked = false;
         let mut init = Init::new(Time::nanos(begin.now)).with_mss(begin.mss).with_seed(0);
         init.srtt = (begin.srtt_us > 0).then(|| Span::micros(begin.srtt_us.into()));
-        init.min_rtt = begin.min_rtt_us.map(|rtt| Span::micros(rtt.into()));
+        init.min_rtt = (begin.min_rtt_us != u32::MAX).then(|| Span::micros(begin.min_rtt_us.into()));
         init.initial_cwnd = begin.cwnd;
         init.delivered = self.delivered.see(begin.delivered);
         init.tick = Some(self.see_tick(begin.now, begin.tick));
@@ -211,45 +211,41 @@ impl V3Flow {
                 core.on_ack(&self.ack(acked), &flight(acked));
             }
             Event::Lost(lost) => core.on_lost_packet(&self.lost(lost)),
-            Event::TlpRecovery { now, is_app_limited, delivered } => {
-                core.on_tlp_recovery(Time::nanos(*now), self.delivered.see(*delivered), *is_app_limited);
+            Event::TlpRecovery(repair) => {
+                let delivered = self.delivered.see(repair.delivered);
+                core.on_tlp_recovery(Time::nanos(repair.now), delivered, repair.is_app_limited);
             }
-            Event::Ssthresh { cwnd } => {
-                step.outputs.compare_number("snd_cwnd before the call", *cwnd, before);
+            Event::Ssthresh(request) => {
+                step.outputs.compare_number("snd_cwnd before the call", request.cwnd, before);
                 self.asked = true;
             }
-            Event::Undo { now, .. } => core.on_undo(&at(*now)),
-            Event::CaState { now, old, new, in_flight, cwnd } => {
-                self.ca_state(core, (*now, *old, *new, *in_flight), &mut step.outputs);
-                if *new == LOSS {
+            Event::Undo(undo) => core.on_undo(&at(undo.now)),
+            Event::CaState(change) => {
+                self.ca_state(core, change, &mut step.outputs);
+                if change.new == LOSS {
                     // In this state alone, the stack changes the window first.
-                    step.outputs.compare_number("snd_cwnd after a time-out", *cwnd, core.cwnd());
+                    step.outputs.compare_number("snd_cwnd after a time-out", change.cwnd, core.cwnd());
                 } else {
-                    step.outputs.compare_number("snd_cwnd before the call", *cwnd, before);
+                    step.outputs.compare_number("snd_cwnd before the call", change.cwnd, before);
                 }
             }
-            Event::TxStart { now, is_app_limited, tick } => {
-                if tick.is_none() && *is_app_limited && core.state() == Phase::ProbeRtt {
+            Event::TxStart(start) => {
+                if start.tick.is_none() && start.is_app_limited && core.state() == Phase::ProbeRtt {
                     step.explained.push(TICK_AT_START);
                 }
-                core.on_tx_start(&self.tx_start(*now, *is_app_limited, *tick));
+                core.on_tx_start(&self.tx_start(start));
             }
-            Event::Init(_) | Event::State(_) | Event::Draw { .. } => {}
+            Event::Init(_) | Event::State(_) | Event::Draw(_) => {}
         }
     }
 
     /// Handles a change of the recovery state: the kernel decides on requests for ssthresh; they are an input here only for time-outs.
-    fn ca_state(
-        &mut self,
-        core: &mut Bbr3<LinuxV3>,
-        (now, old, new, in_flight): (u64, u32, u32, u32),
-        outputs: &mut Outputs,
-    ) {
+    fn ca_state(&mut self, core: &mut Bbr3<LinuxV3>, change: &CaChange, outputs: &mut Outputs) {
         let asked = core::mem::take(&mut self.asked);
-        let (old, new) = (ca_state(old), ca_state(new));
+        let (old, new) = (ca_state(change.old), ca_state(change.new));
         if new == CaState::Loss {
-            let mut ack = at(now);
-            (ack.in_flight, ack.ca_state) = (in_flight.into(), new);
+            let mut ack = at(change.now);
+            (ack.in_flight, ack.ca_state) = (change.in_flight.into(), new);
             core.on_rto(&ack, asked);
             return;
         }
@@ -258,12 +254,12 @@ impl V3Flow {
         core.on_ca_state(old, new);
     }
 
-    fn ack(&mut self, acked: &Acked) -> Ack {
+    fn ack(&mut self, acked: &v3_log::Ack) -> Ack {
         let delivered = self.delivered.see(acked.delivered);
         let mut ack = Ack::default();
         ack.now = Time::nanos(acked.now);
         ack.rs.delivered = acked.rs_delivered;
-        ack.rs.interval_us = acked.interval_us;
+        ack.rs.interval_us = acked.interval_us.filter(|interval| *interval > 0);
         ack.rs.prior_delivered = self.delivered.near(acked.prior_delivered);
         ack.rs.rtt_us = acked.rtt_us;
         ack.rs.losses = acked.losses.into();
@@ -284,8 +280,8 @@ impl V3Flow {
         ack
     }
 
-    fn lost(&mut self, lost: &MarkedLost) -> Lost {
-        let mut loss = Lost::default();
+    fn lost(&mut self, lost: &Lost) -> algorithms::Lost {
+        let mut loss = algorithms::Lost::default();
         loss.now = Time::nanos(lost.now);
         loss.tx_in_flight = lost.tx_in_flight.into();
         loss.lost = lost.lost.into();
@@ -296,15 +292,15 @@ impl V3Flow {
         loss
     }
 
-    fn tx_start(&mut self, now: u64, app_limited: bool, tick: Option<u32>) -> TxStart {
-        let tick = match tick {
-            Some(tick) => self.see_tick(now, tick),
-            None => self.tick_of(now),
+    fn tx_start(&mut self, recorded: &TxStart) -> algorithms::TxStart {
+        let tick = match recorded.tick {
+            Some(tick) => self.see_tick(recorded.now, tick),
+            None => self.tick_of(recorded.now),
         };
-        let mut start = TxStart::default();
-        start.now = Time::nanos(now);
+        let mut start = algorithms::TxStart::default();
+        start.now = Time::nanos(recorded.now);
         start.delivered = self.delivered.0.unwrap_or(0);
-        start.app_limited = app_limited;
+        start.app_limited = recorded.is_app_limited;
         start.none_outstanding = true;
         start.tick = Some(tick);
         start
@@ -328,7 +324,7 @@ const fn ca_state(state: u32) -> CaState {
     }
 }
 
-fn flight(acked: &Acked) -> FlightSample {
+fn flight(acked: &v3_log::Ack) -> FlightSample {
     let mut flight = FlightSample::default();
     flight.tx_in_flight = acked.tx_in_flight;
     flight.lost = acked.rs_lost;

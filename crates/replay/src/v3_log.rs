@@ -61,50 +61,6 @@ pub struct LineError {
     pub fault: Fault,
 }
 
-/// State after `init`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Begin {
-    pub now: u64,
-    pub tick: u32,
-    pub delivered: u32,
-    pub srtt_us: u32,
-    /// `None` before any sample.
-    pub min_rtt_us: Option<u32>,
-    pub cwnd: u32,
-    pub mss: u32,
-}
-
-/// An ACK: rate sample and socket, before the module handles them. `None` where the kernel has −1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Acked {
-    pub now: u64,
-    pub wstamp: u64,
-    pub tick: u32,
-    pub rs_delivered: Option<u64>,
-    pub interval_us: Option<u64>,
-    pub prior_delivered: u32,
-    pub rtt_us: Option<u64>,
-    pub losses: u32,
-    pub acked_sacked: u32,
-    pub prior_in_flight: u32,
-    pub is_app_limited: bool,
-    pub is_ack_delayed: bool,
-    pub tx_in_flight: u32,
-    pub rs_lost: u32,
-    pub delivered_ce: u32,
-    pub is_ece: bool,
-    pub is_tlp: bool,
-    pub delivered: u32,
-    pub delivered_us: u64,
-    pub lost: u32,
-    pub in_flight: u32,
-    pub ca_state: u32,
-    pub srtt_us: u32,
-    pub cwnd_limited: bool,
-    pub packets_out: u32,
-    pub cwnd: u32,
-}
-
 /// The module's state after an ACK, as printed by the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct State {
@@ -138,85 +94,180 @@ impl State {
     }
 }
 
-/// A packet, or a super-packet, marked lost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MarkedLost {
-    pub now: u64,
-    pub tx_in_flight: u32,
-    pub lost: u32,
-    pub packets: u32,
-    pub is_app_limited: bool,
-    pub delivered: u32,
-}
-
-/// One line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event {
-    Init(Begin),
-    Ack(Acked),
-    State(State),
-    Lost(MarkedLost),
-    TlpRecovery { now: u64, is_app_limited: bool, delivered: u32 },
-    Ssthresh { cwnd: u32 },
-    Undo { now: u64, cwnd: u32 },
-    CaState { now: u64, old: u32, new: u32, in_flight: u32, cwnd: u32 },
-    TxStart { now: u64, is_app_limited: bool, tick: Option<u32> },
-    Draw { rounds: u32, wait_us: u32 },
-}
-
 /// A key and the range of its value.
 type Key = (&'static str, i64, i64);
 
-const INIT: &[Key] = &[
-    ("now", 0, TIME_MAX),
-    ("j", 0, U32),
-    ("D", 0, U32),
-    ("srtt", 0, U32),
-    ("minrtt", 0, U32),
-    ("cw", 1, U32),
-    ("mss", 1, U32),
-];
-const ACK: &[Key] = &[
-    ("now", 0, TIME_MAX),
-    ("w", 0, TIME_MAX),
-    ("j", 0, U32),
-    ("del", i32::MIN as i64, S32),
-    ("int", i32::MIN as i64, TIME_MAX),
-    ("pd", 0, U32),
-    ("rtt", i32::MIN as i64, TIME_MAX),
-    ("los", 0, S32),
-    ("as", 0, U32),
-    ("pif", 0, U32),
-    ("al", 0, U32),
-    ("ad", 0, 1),
-    ("tif", 0, U32),
-    ("lost", i32::MIN as i64, S32),
-    ("ce", 0, S32),
-    ("ece", 0, 1),
-    ("tlp", 0, 1),
-    ("D", 0, U32),
-    ("dm", 0, TIME_MAX),
-    ("L", 0, U32),
-    ("if", 0, U32),
-    ("ca", 0, 4),
-    ("srtt", 0, U32),
-    ("cl", 0, 1),
-    ("po", 0, U32),
-    ("cw", 0, U32),
-];
-const LOST: &[Key] = &[
-    ("now", 0, TIME_MAX),
-    ("tif", 0, U32),
-    ("lost", i32::MIN as i64, U32),
-    ("pc", 0, U32),
-    ("al", 0, U32),
-    ("D", 0, U32),
-];
-const TLP: &[Key] = &[("now", 0, TIME_MAX), ("al", 0, U32), ("D", 0, U32)];
-const WINDOW: &[Key] = &[("now", 0, TIME_MAX), ("cw", 0, U32)];
-const CA_STATE: &[Key] = &[("now", 0, TIME_MAX), ("old", 0, 4), ("new", 0, 4), ("if", 0, U32), ("cw", 0, U32)];
-const TX_START: &[Key] = &[("now", 0, TIME_MAX), ("al", 0, U32), ("j", 0, U32)];
-const DRAW: &[Key] = &[("rs", 0, U32), ("pw", 0, U32)];
+/// Declares the events of one line each: their keys with the range of the value, and the field that holds it.
+macro_rules! events {
+    ($(
+        $(#[$doc:meta])*
+        $Event:ident: $kind:literal {
+            $( $(#[$field_doc:meta])* $key:literal $min:expr, $max:expr => $field:ident: $type:ty; )+
+        }
+    )+) => {
+        $(
+            $(#[$doc])*
+            #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+            pub struct $Event {
+                $( $(#[$field_doc])* pub $field: $type, )+
+            }
+
+            impl $Event {
+                fn read<'a>(words: impl Iterator<Item = &'a str>) -> Result<Self, Fault> {
+                    let mut values = read(&[$( ($key, $min as i64, $max) ),+], words)?.into_iter();
+                    Ok(Self { $( $field: Value::of($key, values.next().flatten())?, )+ })
+                }
+            }
+        )+
+
+        /// One line.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Event {
+            State(State),
+            $( $Event($Event), )+
+        }
+
+        fn event<'a>(kind: &'a str, words: impl Iterator<Item = &'a str>) -> Result<Event, Fault> {
+            match kind {
+                "V3S" => state(words).map(Event::State),
+                $( $kind => $Event::read(words).map(Event::$Event), )+
+                _ => Err(Fault::UnknownKind(shown(kind))),
+            }
+        }
+    };
+}
+
+events! {
+    /// State after `init`.
+    Init: "V3I" {
+        "now" 0, TIME_MAX => now: u64;
+        "j" 0, U32 => tick: u32;
+        "D" 0, U32 => delivered: u32;
+        "srtt" 0, U32 => srtt_us: u32;
+        /// The kernel's `~0U` before any sample.
+        "minrtt" 0, U32 => min_rtt_us: u32;
+        "cw" 1, U32 => cwnd: u32;
+        "mss" 1, U32 => mss: u32;
+    }
+
+    /// An ACK: rate sample and socket, before the module handles them. `None` where the kernel has −1.
+    Ack: "V3A" {
+        "now" 0, TIME_MAX => now: u64;
+        "w" 0, TIME_MAX => wstamp: u64;
+        "j" 0, U32 => tick: u32;
+        "del" i32::MIN, S32 => rs_delivered: Option<u64>;
+        "int" i32::MIN, TIME_MAX => interval_us: Option<u64>;
+        "pd" 0, U32 => prior_delivered: u32;
+        "rtt" i32::MIN, TIME_MAX => rtt_us: Option<u64>;
+        "los" 0, S32 => losses: u32;
+        "as" 0, U32 => acked_sacked: u32;
+        "pif" 0, U32 => prior_in_flight: u32;
+        "al" 0, U32 => is_app_limited: bool;
+        "ad" 0, 1 => is_ack_delayed: bool;
+        "tif" 0, U32 => tx_in_flight: u32;
+        "lost" i32::MIN, S32 => rs_lost: u32;
+        "ce" 0, S32 => delivered_ce: u32;
+        "ece" 0, 1 => is_ece: bool;
+        "tlp" 0, 1 => is_tlp: bool;
+        "D" 0, U32 => delivered: u32;
+        "dm" 0, TIME_MAX => delivered_us: u64;
+        "L" 0, U32 => lost: u32;
+        "if" 0, U32 => in_flight: u32;
+        "ca" 0, 4 => ca_state: u32;
+        "srtt" 0, U32 => srtt_us: u32;
+        "cl" 0, 1 => cwnd_limited: bool;
+        "po" 0, U32 => packets_out: u32;
+        "cw" 0, U32 => cwnd: u32;
+    }
+
+    /// A packet, or a super-packet, marked lost.
+    Lost: "V3L" {
+        "now" 0, TIME_MAX => now: u64;
+        "tif" 0, U32 => tx_in_flight: u32;
+        "lost" i32::MIN, U32 => lost: u32;
+        "pc" 0, U32 => packets: u32;
+        "al" 0, U32 => is_app_limited: bool;
+        "D" 0, U32 => delivered: u32;
+    }
+
+    /// A loss repaired by a tail loss probe.
+    TlpRecovery: "V3T" {
+        "now" 0, TIME_MAX => now: u64;
+        "al" 0, U32 => is_app_limited: bool;
+        "D" 0, U32 => delivered: u32;
+    }
+
+    /// A request for ssthresh.
+    Ssthresh: "V3H" {
+        "now" 0, TIME_MAX => now: u64;
+        "cw" 0, U32 => cwnd: u32;
+    }
+
+    /// An undo.
+    Undo: "V3U" {
+        "now" 0, TIME_MAX => now: u64;
+        "cw" 0, U32 => cwnd: u32;
+    }
+
+    /// A change of the recovery state.
+    CaState: "V3C" {
+        "now" 0, TIME_MAX => now: u64;
+        "old" 0, 4 => old: u32;
+        "new" 0, 4 => new: u32;
+        "if" 0, U32 => in_flight: u32;
+        "cw" 0, U32 => cwnd: u32;
+    }
+
+    /// The first packet sent while none is in flight. Some logs lack its tick.
+    TxStart: "V3X" {
+        "now" 0, TIME_MAX => now: u64;
+        "al" 0, U32 => is_app_limited: bool;
+        "j" 0, U32 => tick: Option<u32>;
+    }
+
+    /// A number drawn by the call before.
+    Draw: "V3D" {
+        "rs" 0, U32 => rounds: u32;
+        "pw" 0, U32 => wait_us: u32;
+    }
+}
+
+/// A type of field, made from the value of a key, if the line has it.
+trait Value: Sized {
+    fn of(key: &'static str, value: Option<i64>) -> Result<Self, Fault>;
+}
+
+/// A counter; 0 where the kernel's is negative.
+impl Value for u64 {
+    fn of(key: &'static str, value: Option<i64>) -> Result<Self, Fault> {
+        Ok(Self::try_from(value.ok_or(Fault::Missing(key))?).unwrap_or(0))
+    }
+}
+
+impl Value for u32 {
+    fn of(key: &'static str, value: Option<i64>) -> Result<Self, Fault> {
+        Ok(Self::try_from(u64::of(key, value)?).unwrap_or(Self::MAX))
+    }
+}
+
+impl Value for bool {
+    fn of(key: &'static str, value: Option<i64>) -> Result<Self, Fault> {
+        Ok(u64::of(key, value)? != 0)
+    }
+}
+
+impl Value for Option<u64> {
+    fn of(key: &'static str, value: Option<i64>) -> Result<Self, Fault> {
+        Ok(u64::try_from(value.ok_or(Fault::Missing(key))?).ok())
+    }
+}
+
+/// A value that a line may lack.
+impl Value for Option<u32> {
+    fn of(_: &'static str, value: Option<i64>) -> Result<Self, Fault> {
+        Ok(value.and_then(|value| u32::try_from(value).ok()))
+    }
+}
 
 /// Keys of a state line's single values, and their names in the kernel.
 pub const STATE_KEYS: [(&str, &str); 25] = [
@@ -258,97 +309,6 @@ pub fn parse(line: usize, bytes: &[u8]) -> Result<Option<(u16, Event)>, LineErro
     let port = words.next().unwrap_or_default();
     let flow = port.parse().map_err(|_| fail(Fault::Port(shown(port))))?;
     event(kind, words).map(|event| Some((flow, event))).map_err(fail)
-}
-
-fn event<'a>(kind: &'a str, words: impl Iterator<Item = &'a str>) -> Result<Event, Fault> {
-    Ok(match kind {
-        "V3I" => begin(&Values::read(INIT, words)?)?,
-        "V3A" => Event::Ack(acked(&Values::read(ACK, words)?)?),
-        "V3S" => Event::State(state(words)?),
-        "V3L" => {
-            let of = Values::read(LOST, words)?;
-            Event::Lost(MarkedLost {
-                now: of.u64("now")?,
-                tx_in_flight: of.u32("tif")?,
-                lost: of.u32("lost")?,
-                packets: of.u32("pc")?,
-                is_app_limited: of.is("al")?,
-                delivered: of.u32("D")?,
-            })
-        }
-        "V3T" => {
-            let of = Values::read(TLP, words)?;
-            Event::TlpRecovery { now: of.u64("now")?, is_app_limited: of.is("al")?, delivered: of.u32("D")? }
-        }
-        "V3H" => Event::Ssthresh { cwnd: Values::read(WINDOW, words)?.u32("cw")? },
-        "V3U" => {
-            let of = Values::read(WINDOW, words)?;
-            Event::Undo { now: of.u64("now")?, cwnd: of.u32("cw")? }
-        }
-        "V3C" => {
-            let of = Values::read(CA_STATE, words)?;
-            Event::CaState {
-                now: of.u64("now")?,
-                old: of.u32("old")?,
-                new: of.u32("new")?,
-                in_flight: of.u32("if")?,
-                cwnd: of.u32("cw")?,
-            }
-        }
-        "V3X" => {
-            let of = Values::read(TX_START, words)?;
-            let tick = of.find("j").and_then(|tick| u32::try_from(tick).ok());
-            Event::TxStart { now: of.u64("now")?, is_app_limited: of.is("al")?, tick }
-        }
-        "V3D" => {
-            let of = Values::read(DRAW, words)?;
-            Event::Draw { rounds: of.u32("rs")?, wait_us: of.u32("pw")? }
-        }
-        _ => return Err(Fault::UnknownKind(shown(kind))),
-    })
-}
-
-fn begin(of: &Values) -> Result<Event, Fault> {
-    Ok(Event::Init(Begin {
-        now: of.u64("now")?,
-        tick: of.u32("j")?,
-        delivered: of.u32("D")?,
-        srtt_us: of.u32("srtt")?,
-        min_rtt_us: Some(of.u32("minrtt")?).filter(|rtt| *rtt != u32::MAX),
-        cwnd: of.u32("cw")?,
-        mss: of.u32("mss")?,
-    }))
-}
-
-fn acked(of: &Values) -> Result<Acked, Fault> {
-    Ok(Acked {
-        now: of.u64("now")?,
-        wstamp: of.u64("w")?,
-        tick: of.u32("j")?,
-        rs_delivered: u64::try_from(of.get("del")?).ok(),
-        interval_us: u64::try_from(of.get("int")?).ok().filter(|interval| *interval > 0),
-        prior_delivered: of.u32("pd")?,
-        rtt_us: u64::try_from(of.get("rtt")?).ok(),
-        losses: of.u32("los")?,
-        acked_sacked: of.u32("as")?,
-        prior_in_flight: of.u32("pif")?,
-        is_app_limited: of.is("al")?,
-        is_ack_delayed: of.is("ad")?,
-        tx_in_flight: of.u32("tif")?,
-        rs_lost: of.u32("lost")?,
-        delivered_ce: of.u32("ce")?,
-        is_ece: of.is("ece")?,
-        is_tlp: of.is("tlp")?,
-        delivered: of.u32("D")?,
-        delivered_us: of.u64("dm")?,
-        lost: of.u32("L")?,
-        in_flight: of.u32("if")?,
-        ca_state: of.u32("ca")?,
-        srtt_us: of.u32("srtt")?,
-        cwnd_limited: of.is("cl")?,
-        packets_out: of.u32("po")?,
-        cwnd: of.u32("cw")?,
-    })
 }
 
 fn state<'a>(mut words: impl Iterator<Item = &'a str>) -> Result<State, Fault> {
@@ -399,51 +359,25 @@ fn shown(word: &str) -> String {
     word.chars().take(SHOWN).collect()
 }
 
-/// The values of a line, in the order of its kind's keys.
-struct Values {
-    keys: &'static [Key],
-    values: [Option<i64>; ACK.len()],
-}
-
-impl Values {
-    fn read<'a>(keys: &'static [Key], mut words: impl Iterator<Item = &'a str>) -> Result<Self, Fault> {
-        let mut values = [None; ACK.len()];
-        // The keys of a line are nearly always in the order of the table.
-        let mut next = 0;
-        while let Some(word) = words.next() {
-            let place = match keys.get(next) {
-                Some((key, ..)) if *key == word => next,
-                _ => keys.iter().position(|(key, ..)| *key == word).ok_or_else(|| Fault::UnknownKey(shown(word)))?,
-            };
-            let (key, min, max) = keys[place];
-            let value = number(key, words.next().ok_or(Fault::Missing(key))?, min, max)?;
-            put(&mut values[place], key, value)?;
-            next = place + 1;
-        }
-        Ok(Self { keys, values })
+/// Returns the values of a line, in the order of its kind's keys.
+fn read<'a, const N: usize>(
+    keys: &[Key; N],
+    mut words: impl Iterator<Item = &'a str>,
+) -> Result<[Option<i64>; N], Fault> {
+    let mut values = [None; N];
+    // The keys of a line are nearly always in the order of the table.
+    let mut next = 0;
+    while let Some(word) = words.next() {
+        let place = match keys.get(next) {
+            Some((key, ..)) if *key == word => next,
+            _ => keys.iter().position(|(key, ..)| *key == word).ok_or_else(|| Fault::UnknownKey(shown(word)))?,
+        };
+        let (key, min, max) = keys[place];
+        let value = number(key, words.next().ok_or(Fault::Missing(key))?, min, max)?;
+        put(&mut values[place], key, value)?;
+        next = place + 1;
     }
-
-    fn find(&self, key: &str) -> Option<i64> {
-        let place = self.keys.iter().position(|(name, ..)| *name == key)?;
-        self.values[place]
-    }
-
-    fn get(&self, key: &'static str) -> Result<i64, Fault> {
-        self.find(key).ok_or(Fault::Missing(key))
-    }
-
-    /// Returns a counter; 0 where the kernel's is negative.
-    fn u64(&self, key: &'static str) -> Result<u64, Fault> {
-        Ok(u64::try_from(self.get(key)?).unwrap_or(0))
-    }
-
-    fn u32(&self, key: &'static str) -> Result<u32, Fault> {
-        Ok(u32::try_from(self.get(key)?.max(0)).unwrap_or(u32::MAX))
-    }
-
-    fn is(&self, key: &'static str) -> Result<bool, Fault> {
-        Ok(self.get(key)? != 0)
-    }
+    Ok(values)
 }
 
 #[cfg(test)]
@@ -456,7 +390,7 @@ mod tests {
 
     #[test]
     fn keys_may_stand_in_any_order_and_the_tick_of_a_start_may_be_missing() {
-        let start = |tick| Some((9, Event::TxStart { now: 5, is_app_limited: true, tick }));
+        let start = |tick| Some((9, Event::TxStart(TxStart { now: 5, is_app_limited: true, tick })));
         assert_eq!(parse(1, b"V3X 9 al 3795 now 5").unwrap(), start(None));
         assert_eq!(parse(1, b"V3X 9 now 5 al 1 j 77").unwrap(), start(Some(77)));
         assert_eq!(parse(1, b"  ").unwrap(), None);

@@ -82,7 +82,7 @@ pub fn replay_v3(bytes: &[u8]) -> Result<Report, LineError> {
 fn see(report: &mut Report, event: &Event) {
     report.flows += u64::from(matches!(event, Event::Init(_)));
     report.acks += u64::from(matches!(event, Event::Ack(_)));
-    report.calls += u64::from(!matches!(event, Event::State(_) | Event::Draw { .. }));
+    report.calls += u64::from(!matches!(event, Event::State(_) | Event::Draw(_)));
     let mut seen = |name| *report.events.entry(name).or_default() += 1;
     match event {
         Event::Ack(acked) => {
@@ -99,11 +99,11 @@ fn see(report: &mut Report, event: &Event) {
         }
         Event::Lost(lost) if lost.packets > 1 => seen("super-packet marked lost"),
         Event::Lost(_) => seen("packet marked lost"),
-        Event::TlpRecovery { .. } => seen("loss repaired by a tail loss probe"),
-        Event::Ssthresh { .. } => seen("loss episode begins"),
-        Event::Undo { .. } => seen("undo"),
-        Event::CaState { new: LOSS, .. } => seen("time-out"),
-        Event::TxStart { is_app_limited: true, .. } => seen("restart from idle"),
+        Event::TlpRecovery(_) => seen("loss repaired by a tail loss probe"),
+        Event::Ssthresh(_) => seen("loss episode begins"),
+        Event::Undo(_) => seen("undo"),
+        Event::CaState(change) if change.new == LOSS => seen("time-out"),
+        Event::TxStart(start) if start.is_app_limited => seen("restart from idle"),
         _ => {}
     }
 }

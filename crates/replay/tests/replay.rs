@@ -5,16 +5,16 @@
 use std::fs;
 use std::path::PathBuf;
 
-use bbrlab_replay::{COLUMNS, Error, Field, Log, Record, Report, replay};
+use bbrlab_replay::{COLUMNS, Error, Field, Log, Report, replay, unpack};
 
 fn path(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data/replay").join(format!("{name}.tap"))
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data/replay").join(format!("{name}.tap.xz"))
 }
 
 fn log(name: &str) -> Log {
     let path = path(name);
     let bytes = fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    Log::parse(&bytes).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    Log::parse(&unpack(&bytes).unwrap()).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
 /// Replays a log, and asserts that it is equal and contains each of these events.
@@ -40,7 +40,7 @@ macro_rules! situations {
             let mut tested = [$($name),*].map(|name| path(name).file_name().unwrap().to_owned()).to_vec();
             let dir = path("any").parent().unwrap().to_owned();
             let mut there: Vec<_> = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-            there.retain(|name| name.to_string_lossy().ends_with(".tap"));
+            there.retain(|name| name.to_string_lossy().ends_with(".tap.xz"));
             tested.sort();
             there.sort();
             assert_eq!(tested, there);
@@ -78,9 +78,8 @@ situations! {
 /// A log with one column of one record changed.
 fn with(log: &Log, nth: usize, place: usize, change: impl Fn(u64) -> u64) -> Log {
     let mut log = log.clone();
-    let mut columns: [u64; COLUMNS] = *log.records[nth].columns();
-    columns[place] = change(columns[place]);
-    log.records[nth] = Record::new(log.records[nth].flow, columns);
+    let word = &mut log.records[nth].words[place];
+    *word = change(*word);
     log
 }
 
@@ -130,9 +129,7 @@ fn columns_that_no_kernel_writes_are_borne() {
             for value in [0, 1, u64::from(u32::MAX), i64::MAX as u64, 1 << 63, u64::MAX] {
                 let mut odd = log.clone();
                 for record in odd.records.iter_mut().step_by(7) {
-                    let mut columns: [u64; COLUMNS] = *record.columns();
-                    columns[place] = value;
-                    *record = Record::new(record.flow, columns);
+                    record.words[place] = value;
                 }
                 match replay(&odd) {
                     Ok(report) => assert!(report.calls > 0),

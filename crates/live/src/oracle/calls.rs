@@ -9,7 +9,7 @@ use std::time::Duration;
 use bbrlab_core::AlgorithmConfig;
 use bbrlab_host::kernel;
 use bbrlab_host::program::Program;
-use bbrlab_replay::{CALL_WORDS, Call, CallHeader, CallWriter};
+use bbrlab_replay::{Call, CallHeader, CallWriter};
 use bbrlab_sim::setup::Setup;
 use libbpf_rs::{MapCore as _, RingBufferBuilder};
 
@@ -20,8 +20,6 @@ use crate::{Error, Result};
 
 /// Maximum time between reads of a ring.
 const TURN: Duration = Duration::from_millis(5);
-/// Words before those of the log: connection, number, event.
-const HEAD: usize = 3;
 
 /// Runs the flows with our programs, and collects the recorded calls.
 pub fn record(setup: &Setup, situation: &str, ring_bytes: u32) -> Result<Recording> {
@@ -103,14 +101,13 @@ struct Collector {
 impl Collector {
     fn take(&mut self, algorithm: u32, bytes: &[u8]) {
         let word = |nth: usize| Some(u64::from_ne_bytes(bytes.get(nth * 8..nth * 8 + 8)?.try_into().ok()?));
-        let mut words = [0; CALL_WORDS];
-        for (nth, place) in words.iter_mut().enumerate() {
-            *place = word(HEAD + nth).unwrap_or(0);
-        }
-        let (Some(flow), Some(event)) = (word(0), word(2)) else { return };
+        let Some(flow) = word(0) else { return };
+        // A log's words begin with the algorithm where the ring has the call's number.
+        let mut words = std::array::from_fn(|nth| word(1 + nth).unwrap_or(0));
+        words[0] = algorithm.into();
         let begun = self.flows.len() as u32;
         let flow = *self.flows.entry((algorithm, flow)).or_insert(begun);
-        self.writer.push(&Call { algorithm, flow, event, words });
+        self.writer.push(&Call { flow, words });
         self.calls += 1;
     }
 }

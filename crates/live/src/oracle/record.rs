@@ -64,7 +64,7 @@ struct Collector {
 
 impl Collector {
     fn take(&mut self, raw: &Raw) {
-        let record = Record::new(0, raw.columns);
+        let record = Record { flow: self.begun, words: raw.columns };
         if record.kind() == Some(Kind::Init) {
             self.flows.insert(raw.socket, self.begun);
             self.begun += 1;
@@ -76,7 +76,7 @@ impl Collector {
         let stamp = (record.get(Field::Jiffies), record.get(Field::ClockNs));
         self.first.get_or_insert(stamp);
         self.last = stamp;
-        self.writer.push(&Record::new(*flow, raw.columns));
+        self.writer.push(&Record { flow: *flow, ..record });
         self.records += 1;
     }
 
