@@ -29,7 +29,7 @@ params! {
         beta: Count = 717, 512, 1000, "Linux 6.12 beta; RFC 9438 0.7";
         /// Steepness of the cubic function: C in 1/1024 · 10 (41 makes C = 0.4).
         scale: Count = 41, 1, 1024, "Linux 6.12 bic_scale; RFC 9438 C = 0.4";
-        /// Give up part of the maximum when the last one was not reached.
+        /// Lower the recorded maximum further if the previous maximum was not reached.
         fast_convergence: Switch = 1, 0, 1, "RFC 9438 §4.7; Linux 6.12 fast_convergence";
         /// Never be slower than Reno would be.
         tcp_friendliness: Switch = 1, 0, 1, "RFC 9438 §4.3; Linux 6.12 tcp_friendliness";
@@ -39,7 +39,7 @@ params! {
         hystart: Switch = 1, 0, 1, "Linux 6.12 hystart";
         /// HyStart++ instead of HyStart.
         hystart_plus_plus: Switch = 0, 0, 1, "RFC 9406";
-        /// Halve an idle window once every time-out, as in RFC 2861.
+        /// Halve the window of an idle flow once per time-out, as in RFC 2861.
         slow_start_after_idle: Switch = 1, 0, 1, "Linux 6.12 tcp_slow_start_after_idle";
         /// Ticks of the kernel's clock a second, in which the cubic function counts time.
         hz: Count = 250, 1, 10_000, "Debian's CONFIG_HZ";

@@ -23,7 +23,7 @@ params! {
     RenoParams {
         /// Share of the window kept at a loss.
         beta: Share = 128, 16, 255, "RFC 5681; Linux 6.12 tcp_reno_ssthresh";
-        /// Halve an idle window once every time-out, as in RFC 2861.
+        /// Halve the window of an idle flow once per time-out, as in RFC 2861.
         slow_start_after_idle: Switch = 1, 0, 1, "Linux 6.12 tcp_slow_start_after_idle";
     }
 }

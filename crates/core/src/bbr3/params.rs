@@ -36,19 +36,19 @@ params! {
         full_bw_growth: FineGain = 32_000, 25_601, 256_000, "draft-06 CheckFullBWReached";
         /// Rounds without that growth after which the pipe counts as full.
         full_bw_rounds: Rounds = 3, 1, 100, "draft-06 CheckFullBWReached";
-        /// Gaps in the sequence lost in a round from which loss ends Startup; 0 for never.
+        /// Number of lost ranges in a round from which loss ends Startup; 0 for never.
         startup_full_loss_cnt: Count = 6, 0, 1000, "draft-06 BBRStartupFullLossCnt";
         /// Shortest wait between two probes for bandwidth.
         bw_probe_wait_base: Micros = 2_000_000, 1_000, 60_000_000, "draft-06 PickProbeWait";
-        /// Most that chance adds to that wait.
+        /// Largest random addition to `bw_probe_wait_base`.
         bw_probe_wait_rand: Micros = 1_000_000, 0, 60_000_000, "draft-06 PickProbeWait";
-        /// Most rounds between two probes, so that Reno and CUBIC keep their share; below it, the BDP in packets.
+        /// Maximum rounds between two probes, so that Reno and CUBIC keep their share; fewer if the BDP in packets is smaller.
         bw_probe_max_rounds: Rounds = 63, 1, 1_000_000, "draft-06 IsRenoCoexistenceProbeTime";
-        /// By how many rounds less one chance may shorten that.
+        /// One more than the largest random reduction of `bw_probe_max_rounds`.
         bw_probe_rand_rounds: Rounds = 2, 1, 100, "draft-06 PickProbeWait";
         /// Window of the filter for aggregated ACKs.
         extra_acked_filter_len: Rounds = 10, 1, 1000, "draft-06 ExtraAckedFilterLen";
-        /// The same before the pipe is full.
+        /// Window of the filter for aggregated ACKs before the pipe is full.
         extra_acked_startup_len: Rounds = 1, 1, 1000, "draft-06 UpdateACKAggregation";
         /// Gain of the allowance for aggregated ACKs; 0 switches it off.
         extra_acked_gain: FineGain = 25_600, 0, 256_000, "draft-06 UpdateMaxInflight";
@@ -68,7 +68,7 @@ params! {
         send_quantum_max: Count = 65_536, 1, 10_000_000, "draft-06 SetSendQuantum";
         /// Smallest send quantum.
         send_quantum_min: Packets = 2, 1, 100, "draft-06 SetSendQuantum";
-        /// Send quanta for which the window always has room.
+        /// Send quanta that the window always admits.
         offload_quanta: Count = 3, 0, 16, "draft-06 UpdateOffloadBudget (TCP)";
         /// Treat packets reported with a congestion mark as congestion.
         ecn: Switch = 1, 0, 1, "draft-06 #ecn, ours in detail";
@@ -76,15 +76,15 @@ params! {
         edt: Switch = 0, 0, 1, "not in draft-06";
         /// Ticks of the kernel's clock a second, to which stamps are rounded; 0 keeps them exact.
         hz: Count = 0, 0, 10_000, "not in draft-06";
-        /// Largest minimum RTT at which marks are believed to come from a shallow threshold; 0 for any.
+        /// Largest minimum RTT at which marks are treated as those of a shallow threshold; 0 for any.
         ecn_max_rtt: Micros = 0, 0, 10_000_000, "not in draft-06";
         /// Weight of a round's share of marks in their mean.
         ecn_alpha_gain: FineShare = 1_600, 0, 25_600, "not in draft-06";
-        /// Share by which a round with nothing but marks lowers the short-term bound.
+        /// Share by which a round with marks but no loss lowers the short-term bound.
         ecn_factor: FineShare = 8_500, 0, 25_600, "not in draft-06";
         /// Share of marks above which probing has gone too far.
         ecn_thresh: FineShare = 12_800, 0, 25_600, "not in draft-06";
-        /// Rounds of that many marks which end Startup; 0 for never.
+        /// Number of rounds above `ecn_thresh` that end Startup; 0 for never.
         full_ecn_cnt: Rounds = 2, 0, 100, "not in draft-06";
         /// First step above the long-term bound after a cycle with marks and no loss, as its share; 0 for none.
         ecn_reprobe_gain: FineShare = 0, 0, 25_600, "not in draft-06";

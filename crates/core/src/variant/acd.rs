@@ -10,19 +10,19 @@ use crate::wide;
 params! {
     /// BBR-ACD's parameters beyond BBRv1's.
     AcdParams {
-        /// Two RTTs in a row that differ by no more than this are the same.
+        /// Largest difference at which two consecutive RTTs count as equal.
         same_rtt: Micros = 1_000, 0, 1_000_000, "BBR-ACD for Linux 4.14";
-        /// Times in a row that an RTT above the smallest is the same again, from which there is congestion.
+        /// Number of consecutive equal RTTs above the smallest from which there is congestion.
         same_count: Count = 2, 1, 1000, "BBR-ACD for Linux 4.14";
-        /// RTT over smallest RTT from which there is congestion at once.
+        /// Ratio of RTT to smallest RTT from which there is congestion at once.
         rtt_gain: Gain = 512, 257, 25600, "BBR-ACD for Linux 4.14";
         /// A loss counts only if the RTT shows congestion.
         detect: Switch = 1, 0, 1, "BBR-ACD for Linux 4.14";
         /// The reduction lasts as long as the recovery; off: a round.
         whole_recovery: Switch = 0, 0, 1, "BBR-ACD for Linux 4.14";
-        /// Every ACK of it halves the window; off: the first alone.
+        /// Every ACK during the reduction halves the window; off: only the first one.
         every_ack: Switch = 1, 0, 1, "BBR-ACD for Linux 4.14";
-        /// Most that such a window may be, in BDP.
+        /// Maximum window after a halving, in BDP.
         window_gain: Gain = 256, 64, 2560, "BBR-ACD for Linux 4.14";
     }
 }

@@ -12,17 +12,17 @@ use crate::wide;
 params! {
     /// BBR-APG's parameters beyond BBRv1's.
     ApgParams {
-        /// Most that probing adds to a gain of 1.
+        /// Maximum that probing adds to a gain of 1.
         up_range: Gain = 64, 0, 1024, "ours: BBRv1's 0.25";
         /// Smallest gain of probing.
         up_floor: Gain = 269, 257, 512, "ours: 1.05";
-        /// Share of its addition that probing keeps after it lost packets.
+        /// Factor on the addition of probing after a probe that lost packets.
         loss_keeps: Share = 128, 0, 256, "ours: half";
         /// Queue in BDP from which the draining phase follows the queue.
         deep_queue: Gain = 64, 0, 2560, "ours: 0.25, what probing alone makes";
         /// Smallest gain of draining.
         down_floor: Gain = 128, 1, 256, "ours: 0.5";
-        /// Time for which a queue and a loss are remembered.
+        /// Time for which a queue or a loss affects the gains.
         memory: Micros = 10_000_000, 100_000, 3_600_000_000, "ours: RTprop's window";
     }
 }

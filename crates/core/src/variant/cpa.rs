@@ -16,17 +16,17 @@ const ROUNDS_MAX: u32 = 32;
 params! {
     /// BBR-CPA's parameters beyond BBRv1's.
     CpaParams {
-        /// RTT over smallest RTT from which an ACK counts as congested (θ); below 1.25 the flow's own probes do.
+        /// Ratio of RTT to smallest RTT from which an ACK counts as congested (θ); below 1.25 the flow's own probes count.
         theta: Gain = 384, 257, 2560, "ours: 1.5; the paper names no value";
         /// An ACK counts as congested only if its RTT exceeds the smallest by this much.
         theta_floor: Micros = 2_000, 0, 1_000_000, "ours; the paper has none";
         /// Congested ACKs in a row that make the flow congested (S).
         samples: Count = 8, 1, 4096, "ours; the paper names no value";
-        /// Such a row must also last half an RTT.
+        /// The congested ACKs in a row must also span half an RTT.
         half_round: Switch = 0, 0, 1, "ours; the paper counts ACKs alone";
-        /// Detection outside of ProbeBW too.
+        /// Prediction of congestion also outside ProbeBW.
         detect_everywhere: Switch = 0, 0, 1, "ours: Startup must queue to find the rate";
-        /// Detection at all, to show what the rest does alone.
+        /// Prediction of congestion; off: to test the other rules without it.
         detect: Switch = 1, 0, 1, "Yang 2024, section 2.1";
         /// BBRv1's ProbeRTT every 10 s as well.
         timer: Switch = 0, 0, 1, "Yang 2024, section 2.1: replaced";
@@ -34,13 +34,13 @@ params! {
         probe_rtt_pacing_gain: Gain = 192, 16, 256, "ours: ProbeBW's draining gain; the paper says lowered";
         /// Window of ProbeRTT in BDP, at least the floor; 0 for the floor alone, as in BBRv1.
         probe_rtt_cwnd_gain: Gain = 192, 0, 512, "ours; the paper sends more than BBRv1 while draining";
-        /// RTT over smallest RTT at which the queue counts as drained.
+        /// Ratio of RTT to smallest RTT at which the queue counts as drained.
         theta_exit: Gain = 384, 257, 2560, "ours: θ; the paper has no test";
         /// A ProbeRTT that drained the queue confirms the smallest RTT for another period; off: only an RTT as small does.
         confirm: Switch = 1, 0, 1, "ours: else the smallest RTT climbs with the queue that is left; the paper has no word";
-        /// Longest stay in ProbeRTT, in smallest RTTs.
+        /// Maximum time in ProbeRTT, in units of the smallest RTT.
         stay_max: Count = 10, 1, 1000, "ours; the paper has none";
-        /// Rounds from one ProbeRTT to the next at least.
+        /// Minimum rounds between two ProbeRTTs.
         rounds_between: Rounds = 1, 0, 1000, "ours; the paper has none";
         /// The estimate is an average; off: BBRv1's maximum.
         mean: Switch = 1, 0, 1, "Yang 2024, section 2.3";

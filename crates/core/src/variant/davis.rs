@@ -32,9 +32,9 @@ params! {
         slow_start_gain: Gain = 384, 257, 2560, "tcp_davis: 1.5";
         /// RTTs of draining.
         drain: Rounds = 2, 1, 1000, "tcp_davis DRAIN_RTTS";
-        /// RTTs at the BDP, at least.
+        /// Minimum number of RTTs at the BDP.
         stable_min: Rounds = 3, 1, 1000, "tcp_davis STABLE_RTTS_MIN";
-        /// RTTs at the BDP, at most.
+        /// Maximum number of RTTs at the BDP.
         stable_max: Rounds = 6, 1, 1000, "tcp_davis STABLE_RTTS_MAX";
         /// RTTs of the step before it is measured.
         gain_1: Rounds = 2, 1, 1000, "tcp_davis GAIN_1_RTTS";

@@ -10,13 +10,13 @@ use crate::sampler::RateSampler;
 params! {
     /// BBR-S's parameters beyond BBRv1's, for its Kalman filter.
     KalmanParams {
-        /// Deviation of a measurement and of the estimate at the beginning, as a share of the first rate.
+        /// Initial standard deviation of a measurement and of the estimate, as a share of the first rate.
         noise: FineShare = 6_400, 1, 25_600, "ours: 25 %";
-        /// Initial deviation of the path's rate from one ACK to the next, as a share of the first rate.
+        /// Initial standard deviation of the path's rate between two ACKs, as a share of the first rate.
         drift: FineShare = 512, 1, 25_600, "ours: 2 %";
         /// Weight of the old average of squared innovations after an ACK.
         forgetting: FineShare = 24_832, 0, 25_599, "ours: 0.97";
-        /// ACKs before noise and drift follow the innovations.
+        /// Number of ACKs after which noise and drift adapt to the innovations.
         settle: Count = 32, 1, 10_000, "ours";
         /// Smallest deviation of a measurement, as a share of the estimate.
         noise_floor: FineShare = 512, 1, 25_600, "ours: 2 %";
@@ -26,7 +26,7 @@ params! {
         drift_floor: FineShare = 51, 1, 25_600, "ours: 0.2 %";
         /// Largest drift, as a share of the estimate.
         drift_cap: FineShare = 2_560, 1, 25_600, "ours: 10 %";
-        /// Most that the estimate may be, over the windowed maximum.
+        /// Maximum of the estimate, as a factor of the windowed maximum.
         over_max: Gain = 320, 256, 2560, "ours: 1.25";
     }
 }

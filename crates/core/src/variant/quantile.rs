@@ -17,7 +17,7 @@ params! {
     QuantileParams {
         /// The share of samples below the estimate.
         quantile: Share = 128, 1, 256, "Yang 2024, section 3.2: the median";
-        /// Rounds that samples stay; 0 for until newer ones take their place.
+        /// Rounds for which a sample is kept; 0: until newer samples replace it.
         sample_rounds: Rounds = 10, 0, 100, "ours: BBRv1's window; the papers name none";
         /// Samples kept at most. Where rounds bring more, every second is kept, every fourth, and so on.
         samples: Count = 100, 4, 100, "ours";
