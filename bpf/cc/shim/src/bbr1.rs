@@ -1,11 +1,11 @@
 //! C functions for BBRv1 and the variants that replace parts of it.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use crate::{CongestionOps, Flow, Output, Parameters, Telemetry, export};
+use crate::{CongestionOps, Flow, Output, Parameters, Telemetry, export, same_events};
 use bbrlab_core::concrete::{BbrAcd, BbrApg, BbrCpa, BbrS};
 use bbrlab_core::{
     CaState, Init, Rate,
-    algorithms::{Ack, Bbr1, TxStart},
+    algorithms::{Ack, Algorithm, Bbr1, TxStart},
     estimators::FlightSample,
     params::{AcdParams, ApgParams, Bbr1Params, CpaParams, QuantileParams},
 };
@@ -23,44 +23,10 @@ macro_rules! bbr1 {
                 Self::on_ack(self, ack);
             }
             #[inline(always)]
-            fn on_ca_state(&mut self, old: CaState, new: CaState) {
-                Self::on_ca_state(self, old, new);
-            }
-            #[inline(always)]
-            fn on_rto(&mut self, ack: &Ack, first: bool) {
-                Self::on_rto(self, ack, first);
-            }
-            #[inline(always)]
-            fn on_undo(&mut self, ack: &Ack) {
-                Self::on_undo(self, ack);
-            }
-            #[inline(always)]
-            fn on_tx_start(&mut self, start: &TxStart) {
-                Self::on_tx_start(self, start);
-            }
-            #[inline(always)]
-            fn on_mss(&mut self, mss: u32) {
-                Self::on_mss(self, mss);
-            }
-            #[inline(always)]
-            fn on_max_rate(&mut self, max: Rate) {
-                Self::set_max_pacing_rate(self, Some(max));
-            }
-            #[inline(always)]
             fn outputs(&self) -> Output {
-                Output {
-                    pacing_rate: self.pacing_rate().as_bytes_per_sec(),
-                    cwnd: self.cwnd(),
-                    min_burst: self.min_tso_segs(),
-                    mark_app_limited: self.wants_app_limited().into(),
-                    state: self.state() as u32,
-                    ..Output::default()
-                }
+                Output::of(self, self.pacing_rate())
             }
-            #[inline(always)]
-            fn telemetry(&self, into: &mut Telemetry) {
-                into.fill(&self.snapshot());
-            }
+            same_events!();
         }
     };
     // A variant's own parameters come before BBRv1's.

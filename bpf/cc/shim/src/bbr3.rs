@@ -1,10 +1,10 @@
 //! C functions for BBRv3 (the draft's and the kernel's) and the kernel's v2: whole ACKs, or one step at a time.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use crate::{CongestionOps, Flow, Input, Output, Parameters, Telemetry, export, mark};
+use crate::{CongestionOps, Flow, Input, Output, Parameters, Telemetry, export, mark, same_events};
 use bbrlab_core::{
     CaState, Init, Rate, Span, Time,
-    algorithms::{Ack, Bbr3, Rules, TxStart},
+    algorithms::{Ack, Algorithm, Bbr3, Rules, TxStart},
     estimators::FlightSample,
     params::Bbr3Params,
 };
@@ -19,29 +19,10 @@ impl<R: Rules> CongestionOps for Bbr3<R> {
         Self::on_ack(self, ack, flight);
     }
     #[inline(always)]
-    fn on_ca_state(&mut self, old: CaState, new: CaState) {
-        Self::on_ca_state(self, old, new);
+    fn outputs(&self) -> Output {
+        Output::of(self, self.pacing_rate())
     }
-    #[inline(always)]
-    fn on_rto(&mut self, ack: &Ack, first: bool) {
-        Self::on_rto(self, ack, first);
-    }
-    #[inline(always)]
-    fn on_undo(&mut self, ack: &Ack) {
-        Self::on_undo(self, ack);
-    }
-    #[inline(always)]
-    fn on_tx_start(&mut self, start: &TxStart) {
-        Self::on_tx_start(self, start);
-    }
-    #[inline(always)]
-    fn on_mss(&mut self, mss: u32) {
-        Self::on_mss(self, mss);
-    }
-    #[inline(always)]
-    fn on_max_rate(&mut self, max: Rate) {
-        self.set_max_pacing_rate(Some(max));
-    }
+    same_events!();
     #[inline(always)]
     fn on_lost(&mut self, input: &Input) {
         self.on_lost_packet(&input.lost());
@@ -53,21 +34,6 @@ impl<R: Rules> CongestionOps for Bbr3<R> {
     #[inline(always)]
     fn on_tlp_recovery(&mut self, input: &Input) {
         Self::on_tlp_recovery(self, Time::nanos(input.now_ns), input.delivered, input.marked(mark::APP_LIMITED));
-    }
-    #[inline(always)]
-    fn outputs(&self) -> Output {
-        Output {
-            pacing_rate: self.pacing_rate().as_bytes_per_sec(),
-            cwnd: self.cwnd(),
-            min_burst: self.min_tso_segs(),
-            mark_app_limited: self.wants_app_limited().into(),
-            state: self.state() as u32,
-            ..Output::default()
-        }
-    }
-    #[inline(always)]
-    fn telemetry(&self, into: &mut Telemetry) {
-        into.fill(&self.snapshot());
     }
 }
 
@@ -110,7 +76,7 @@ macro_rules! edition {
         export!(Bbr3<bbrlab_core::algorithms::$rules>: $bytes $init $ack $ca_state $rto $undo $tx_start $mss $max_rate $telemetry);
         more!(Bbr3<bbrlab_core::algorithms::$rules>, $round $signals $startup $cycle $rtt $outputs);
         more! { Bbr3<bbrlab_core::algorithms::$rules>:
-            $lost => |bbr, input| bbr.on_lost(input);
+            $lost => |bbr, input| CongestionOps::on_lost(bbr, input);
             $loss => |bbr, input| bbr.on_loss(input.delivered);
             $tlp_ack => |bbr, _input| bbr.on_tlp_ack();
             $tlp_recovery => |bbr, input| CongestionOps::on_tlp_recovery(bbr, input);

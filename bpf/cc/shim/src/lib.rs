@@ -13,7 +13,7 @@ mod window;
 
 use bbrlab_core::{
     CaState, Init, Rate, Span, Time,
-    algorithms::{Ack, Lost, TxStart},
+    algorithms::{Ack, Algorithm, Lost, TxStart},
     estimators::FlightSample,
     params::MAX_PARAMS,
 };
@@ -191,6 +191,51 @@ pub trait CongestionOps: Sized {
     fn outputs(&self) -> Output;
     /// Fills in a snapshot of the algorithm's model.
     fn telemetry(&self, into: &mut Telemetry);
+}
+
+/// Implements the events that reach an algorithm unchanged.
+macro_rules! same_events {
+    () => {
+        $crate::same_events! {
+            on_ca_state(old: CaState, new: CaState);
+            on_rto(ack: &Ack, first: bool);
+            on_undo(ack: &Ack);
+            on_tx_start(start: &TxStart);
+            on_mss(mss: u32);
+        }
+        #[inline(always)]
+        fn on_max_rate(&mut self, max: Rate) {
+            Algorithm::set_max_pacing_rate(self, Some(max));
+        }
+        #[inline(always)]
+        fn telemetry(&self, into: &mut Telemetry) {
+            into.fill(&Algorithm::snapshot(self));
+        }
+    };
+    ($($name:ident($($arg:ident: $type:ty),+);)+) => {
+        $(
+            #[inline(always)]
+            fn $name(&mut self, $($arg: $type),+) {
+                Algorithm::$name(self, $($arg),+);
+            }
+        )+
+    };
+}
+pub(crate) use same_events;
+
+impl Output {
+    /// Outputs of an algorithm that paces.
+    #[inline(always)]
+    fn of(algorithm: &impl Algorithm, pacing_rate: Rate) -> Self {
+        Self {
+            pacing_rate: pacing_rate.as_bytes_per_sec(),
+            cwnd: algorithm.cwnd(),
+            min_burst: algorithm.min_tso_segs(),
+            mark_app_limited: algorithm.wants_app_limited().into(),
+            state: algorithm.state() as u32,
+            ..Self::default()
+        }
+    }
 }
 
 impl Input {

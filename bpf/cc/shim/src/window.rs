@@ -2,7 +2,7 @@
 //! For CUBIC and Reno the host also reduces the window by itself.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use crate::{CongestionOps, Flow, Input, Output, Parameters, Telemetry, export};
+use crate::{CongestionOps, Flow, Input, Output, Parameters, Telemetry, export, same_events};
 use bbrlab_core::{
     CaState, Init, Rate,
     algorithms::{Ack, Algorithm, Davis, HostWindow, LossBased, TxStart},
@@ -19,29 +19,12 @@ impl CongestionOps for Davis {
     fn on_ack(&mut self, ack: &Ack, _flight: &FlightSample) {
         Self::on_ack(self, ack);
     }
-    fn on_ca_state(&mut self, _old: CaState, _new: CaState) {}
-    #[inline(always)]
-    fn on_rto(&mut self, ack: &Ack, first: bool) {
-        Self::on_rto(self, ack, first);
-    }
-    #[inline(always)]
-    fn on_undo(&mut self, ack: &Ack) {
-        Self::on_undo(self, ack);
-    }
-    fn on_tx_start(&mut self, _start: &TxStart) {}
-    #[inline(always)]
-    fn on_mss(&mut self, mss: u32) {
-        Self::on_mss(self, mss);
-    }
+    same_events!();
     #[inline(always)]
     fn outputs(&self) -> Output {
         let (cwnd, rate) = Self::outputs(self);
         let state = Algorithm::state(self) as u32;
         Output { pacing_rate: rate.as_bytes_per_sec(), cwnd, min_burst: 1, state, ..Output::default() }
-    }
-    #[inline(always)]
-    fn telemetry(&self, into: &mut Telemetry) {
-        into.fill(&Algorithm::snapshot(self));
     }
 }
 

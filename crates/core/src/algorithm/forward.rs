@@ -92,4 +92,15 @@ macro_rules! forward_match {
     };
 }
 
-pub(crate) use {define, forward_match, forward_method};
+/// Implements methods of the trait by the type's own methods of the same names.
+macro_rules! own_methods {
+    (
+        mut { $( $(#[$mut_inline:meta])? $mut_name:ident($($mut_arg:ident: $mut_ty:ty),*); )* }
+        read { $( $(#[$inline:meta])? $name:ident() -> $ret:ty; )* }
+    ) => {
+        $( $(#[$mut_inline])? fn $mut_name(&mut self, $($mut_arg: $mut_ty),*) { Self::$mut_name(self, $($mut_arg),*); } )*
+        $( $(#[$inline])? fn $name(&self) -> $ret { Self::$name(self) } )*
+    };
+}
+
+pub(crate) use {define, forward_match, forward_method, own_methods};

@@ -239,4 +239,4 @@ forward::define! { ($)
     }
 }
 
-pub(crate) use forward::{forward_match, forward_method};
+pub(crate) use forward::{forward_match, forward_method, own_methods};

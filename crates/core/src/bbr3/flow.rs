@@ -3,7 +3,7 @@
 
 use super::{Bbr3, Rules};
 use crate::State;
-use crate::algorithm::Algorithm;
+use crate::algorithm::{Algorithm, own_methods};
 use crate::event::{Ack, CaState, Init, Lost, TxStart};
 use crate::sampler::RateSampler;
 use crate::snapshot::Snapshot;
@@ -20,10 +20,6 @@ impl<R: Rules> Algorithm for Bbr3<R> {
         self.init(&params, init);
     }
 
-    fn on_tx_start(&mut self, start: &TxStart) {
-        Self::on_tx_start(self, start);
-    }
-
     fn needs_on_lost(&self) -> bool {
         true
     }
@@ -32,50 +28,13 @@ impl<R: Rules> Algorithm for Bbr3<R> {
         self.on_lost_packet(lost);
     }
 
-    fn on_tlp_ack(&mut self) {
-        Self::on_tlp_ack(self);
-    }
-
-    fn on_tlp_recovery(&mut self, now: Time, delivered: u64, is_app_limited: bool) {
-        Self::on_tlp_recovery(self, now, delivered, is_app_limited);
-    }
-
-    fn on_congestion_mark(&mut self, packets: u64) {
-        Self::on_congestion_mark(self, packets);
-    }
-
     #[inline]
     fn on_ack(&mut self, ack: &Ack, sampler: &mut RateSampler) {
         Self::on_ack(self, ack, &sampler.flight(&ack.rs));
     }
 
-    fn on_ca_state(&mut self, old: CaState, new: CaState) {
-        Self::on_ca_state(self, old, new);
-    }
-
-    fn on_rto(&mut self, ack: &Ack, first: bool) {
-        Self::on_rto(self, ack, first);
-    }
-
-    fn on_undo(&mut self, ack: &Ack) {
-        Self::on_undo(self, ack);
-    }
-
-    fn on_mss(&mut self, mss: u32) {
-        Self::on_mss(self, mss);
-    }
-
     fn on_ack_frequency(&mut self, packets: u32, max_ack_delay: Span) {
         self.set_ack_frequency(packets, max_ack_delay);
-    }
-
-    fn set_max_pacing_rate(&mut self, max: Option<Rate>) {
-        Self::set_max_pacing_rate(self, max);
-    }
-
-    #[inline]
-    fn cwnd(&self) -> u32 {
-        Self::cwnd(self)
     }
 
     #[inline]
@@ -93,16 +52,6 @@ impl<R: Rules> Algorithm for Bbr3<R> {
         self.send_quantum()
     }
 
-    #[inline]
-    fn min_tso_segs(&self) -> u32 {
-        Self::min_tso_segs(self)
-    }
-
-    #[inline]
-    fn wants_app_limited(&self) -> bool {
-        Self::wants_app_limited(self)
-    }
-
     /// spec: draft-ietf-ccwg-bbr #detecting-application-limited-phases; google/bbr's kernel
     fn wants_app_limited_checks(&self) -> bool {
         true
@@ -113,11 +62,27 @@ impl<R: Rules> Algorithm for Bbr3<R> {
         self.p.ecn != 0
     }
 
-    fn state(&self) -> State {
-        Self::state(self)
-    }
-
-    fn snapshot(&self) -> Snapshot {
-        Self::snapshot(self)
+    own_methods! {
+        mut {
+            on_tx_start(start: &TxStart);
+            on_tlp_ack();
+            on_tlp_recovery(now: Time, delivered: u64, is_app_limited: bool);
+            on_congestion_mark(packets: u64);
+            on_ca_state(old: CaState, new: CaState);
+            on_rto(ack: &Ack, first: bool);
+            on_undo(ack: &Ack);
+            on_mss(mss: u32);
+            set_max_pacing_rate(max: Option<Rate>);
+        }
+        read {
+            #[inline]
+            cwnd() -> u32;
+            #[inline]
+            min_tso_segs() -> u32;
+            #[inline]
+            wants_app_limited() -> bool;
+            state() -> State;
+            snapshot() -> Snapshot;
+        }
     }
 }

@@ -3,26 +3,13 @@
 
 use super::LossBased;
 use crate::State;
-use crate::algorithm::Algorithm;
+use crate::algorithm::{Algorithm, own_methods};
 use crate::event::{Ack, CaState, Init, TxStart};
 use crate::sampler::RateSampler;
 use crate::snapshot::Snapshot;
 use crate::units::Rate;
 
 impl Algorithm for LossBased {
-    fn restart(&mut self, init: &Init) {
-        Self::restart(self, init);
-    }
-
-    #[inline]
-    fn on_sent(&mut self, packets: u32) {
-        Self::on_sent(self, packets);
-    }
-
-    fn on_tx_start(&mut self, start: &TxStart) {
-        Self::on_tx_start(self, start);
-    }
-
     #[inline]
     fn on_ack(&mut self, ack: &Ack, _sampler: &mut RateSampler) {
         Self::on_ack(self, ack);
@@ -34,31 +21,6 @@ impl Algorithm for LossBased {
 
     fn on_recovery_by_timer(&mut self, ack: &Ack) {
         self.reduce(ack);
-    }
-
-    fn on_rto(&mut self, ack: &Ack, first: bool) {
-        Self::on_rto(self, ack, first);
-    }
-
-    fn on_undo(&mut self, ack: &Ack) {
-        Self::on_undo(self, ack);
-    }
-
-    fn on_cwnd_unused(&mut self, used: u32) {
-        Self::on_cwnd_unused(self, used);
-    }
-
-    fn on_mss(&mut self, mss: u32) {
-        Self::on_mss(self, mss);
-    }
-
-    fn set_max_pacing_rate(&mut self, max: Option<Rate>) {
-        Self::set_max_pacing_rate(self, max);
-    }
-
-    #[inline]
-    fn cwnd(&self) -> u32 {
-        Self::cwnd(self)
     }
 
     #[inline]
@@ -75,15 +37,24 @@ impl Algorithm for LossBased {
         true
     }
 
-    fn in_slow_start(&self) -> bool {
-        Self::in_slow_start(self)
-    }
-
-    fn state(&self) -> State {
-        Self::state(self)
-    }
-
-    fn snapshot(&self) -> Snapshot {
-        Self::snapshot(self)
+    own_methods! {
+        mut {
+            restart(init: &Init);
+            #[inline]
+            on_sent(packets: u32);
+            on_tx_start(start: &TxStart);
+            on_rto(ack: &Ack, first: bool);
+            on_undo(ack: &Ack);
+            on_cwnd_unused(used: u32);
+            on_mss(mss: u32);
+            set_max_pacing_rate(max: Option<Rate>);
+        }
+        read {
+            #[inline]
+            cwnd() -> u32;
+            in_slow_start() -> bool;
+            state() -> State;
+            snapshot() -> Snapshot;
+        }
     }
 }

@@ -3,7 +3,7 @@
 
 use super::{Davis, Variant};
 use crate::State;
-use crate::algorithm::{Algorithm, forward_algorithm};
+use crate::algorithm::{Algorithm, forward_algorithm, own_methods};
 use crate::event::{Ack, Init};
 use crate::sampler::RateSampler;
 use crate::snapshot::Snapshot;
@@ -13,24 +13,8 @@ use crate::units::Rate;
 forward_algorithm! { out_of_line Variant () { Cpa, Acd, Quantile, Kalman, Apg } }
 
 impl Algorithm for Davis {
-    fn restart(&mut self, init: &Init) {
-        Self::restart(self, init);
-    }
-
     fn on_ack(&mut self, ack: &Ack, _sampler: &mut RateSampler) {
         Self::on_ack(self, ack);
-    }
-
-    fn on_rto(&mut self, ack: &Ack, first: bool) {
-        Self::on_rto(self, ack, first);
-    }
-
-    fn on_undo(&mut self, ack: &Ack) {
-        Self::on_undo(self, ack);
-    }
-
-    fn on_mss(&mut self, mss: u32) {
-        Self::on_mss(self, mss);
     }
 
     fn cwnd(&self) -> u32 {
@@ -46,15 +30,17 @@ impl Algorithm for Davis {
         false
     }
 
-    fn in_slow_start(&self) -> bool {
-        Self::in_slow_start(self)
-    }
-
-    fn state(&self) -> State {
-        Self::state(self)
-    }
-
-    fn snapshot(&self) -> Snapshot {
-        Self::snapshot(self)
+    own_methods! {
+        mut {
+            restart(init: &Init);
+            on_rto(ack: &Ack, first: bool);
+            on_undo(ack: &Ack);
+            on_mss(mss: u32);
+        }
+        read {
+            in_slow_start() -> bool;
+            state() -> State;
+            snapshot() -> Snapshot;
+        }
     }
 }
