@@ -5,49 +5,15 @@
 
 #[path = "storm/events.rs"]
 mod events;
+#[path = "storm/random.rs"]
+mod random;
 
-use bbrlab_core::{ALGORITHMS, AlgorithmConfig, Rng};
-use events::{Source, Storm};
+use bbrlab_core::{ALGORITHMS, AlgorithmConfig};
+use events::Storm;
+use random::Random;
 
 /// Events per connection.
 const LIFE: u64 = 4_096;
-
-/// Range of the values in one connection.
-#[derive(Clone, Copy)]
-enum Values {
-    /// As on a real path: times up to some milliseconds, sizes up to some thousand bytes.
-    Plain,
-    /// Any value, small ones as often as huge ones.
-    Wild,
-}
-
-struct Random {
-    rng: Rng,
-    values: Values,
-}
-
-impl Source for Random {
-    fn u8(&mut self) -> u8 {
-        self.rng.next_u64() as u8
-    }
-
-    fn u64(&mut self) -> u64 {
-        let value = self.rng.next_u64();
-        match self.values {
-            Values::Plain => match value & 3 {
-                0 => value >> 62,
-                1 | 2 => value >> 53,
-                _ => value >> 42,
-            },
-            Values::Wild => match value & 0x3f {
-                0 => u64::MAX,
-                1 => u32::MAX.into(),
-                2 => 1 << 63,
-                _ => value >> (value >> 6 & 63),
-            },
-        }
-    }
-}
 
 fn main() {
     let mut arguments = std::env::args().skip(1).map(|text| text.parse::<u64>().expect("usage: storm EVENTS [SEED]"));
@@ -63,8 +29,7 @@ fn main() {
         let mut connection = 0;
         while done < share {
             let part = (index as u64) << 40 | connection;
-            let values = if connection % 2 == 0 { Values::Plain } else { Values::Wild };
-            let mut source = Random { rng: Rng::derive(seed, part), values };
+            let mut source = Random::new(seed, part);
             let mut storm = Storm::new(&config, &mut source);
             for _ in 0..LIFE {
                 storm.step(&mut source);

@@ -1,22 +1,16 @@
 //! The controller as used by its host, and pitfalls that have caught other implementations.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
+#[path = "../examples/storm/events.rs"]
+mod events;
 mod pipe;
+#[path = "../examples/storm/random.rs"]
+mod random;
 
-use bbrlab_core::{
-    ALGORITHMS, AckInfo, CaState, Controller, Flight, Loss, Pacer, PacketToken, Rate, Rng, Sent, Span, State, Time,
-};
+use bbrlab_core::{ALGORITHMS, AckInfo, AlgorithmConfig, CaState, Flight, Pacer, Rate, Span, State, Time};
+use events::Storm;
 use pipe::{BBRS, Pipe, ack, controller, info, send};
-
-#[test]
-fn a_guessed_first_rate_does_not_outlive_the_first_rtt_of_an_application_limited_flow() {
-    for name in BBRS {
-        let mut pipe = Pipe::new(controller(name, None));
-        let guessed = pipe.pacing_bps();
-        pipe.run(200_000, 2);
-        assert!(pipe.pacing_bps() < guessed / 10, "{name} {} from {guessed}", pipe.pacing_bps());
-    }
-}
+use random::Random;
 
 #[test]
 fn the_first_packet_counts_as_delivered_and_makes_an_estimate_in_the_first_round() {
@@ -94,90 +88,16 @@ fn an_ack_of_one_packet_among_several_is_not_taken_for_a_delayed_one() {
     assert_eq!(cc.rtt().min(), rtt, "the old minimum had expired");
 }
 
-/// A number of any size, small ones as often as huge ones.
-fn wild(rng: &mut Rng) -> u64 {
-    let bits = rng.below(66);
-    if bits > 63 { u64::MAX } else { rng.next_u64() >> bits }
-}
-
-/// A flight of any size.
-fn wild_flight(rng: &mut Rng) -> Flight {
-    Flight { bytes: wild(rng), packets: wild_u32(rng) }
-}
-
-fn wild_u32(rng: &mut Rng) -> u32 {
-    u32::try_from(wild(rng)).unwrap_or(u32::MAX)
-}
-
-fn wild_sent(rng: &mut Rng) -> Sent {
-    let sent = Sent::burst(wild_u32(rng), wild_u32(rng));
-    let sent = if rng.below(4) == 0 { sent.retransmission() } else { sent };
-    if rng.below(2) == 0 { sent.with_in_flight(wild_flight(rng), rng.below(2) == 0) } else { sent }
-}
-
-fn wild_ack(cc: &mut Controller, rng: &mut Rng, now: Time, tokens: &[PacketToken; 8]) {
-    let mut batch = cc.begin_ack(now);
-    for _ in 0..rng.below(3) {
-        let token = &tokens[rng.below(8) as usize];
-        match rng.below(4) {
-            0 => batch.delivered_run(wild(rng), wild(rng), token, wild(rng)),
-            1 => batch.delivered_bytes(wild(rng), token),
-            2 => batch.delivered_late(token, wild(rng)),
-            _ => batch.delivered(token, wild(rng)),
-        }
-    }
-    let open = cc.on_delivered(batch);
-    let mut info = if rng.below(3) > 0 { info(Some(Span::nanos(wild(rng) >> 20))) } else { AckInfo::NONE };
-    if rng.below(2) == 0 {
-        info.in_flight = Some((wild_flight(rng), wild_flight(rng)));
-        info.cwnd_limited = None;
-    }
-    info.is_ack_delayed = rng.below(8) == 0;
-    info.edt = Some(Time::nanos(wild(rng)));
-    cc.on_ack(open, &info);
-}
-
-/// Applies one event that a host could report, with random values.
-fn event(cc: &mut Controller, rng: &mut Rng, now: &mut Time, tokens: &mut [PacketToken; 8]) {
-    let which = rng.below(8) as usize;
-    *now += Span::nanos(wild(rng) >> 24);
-    match rng.below(16) {
-        0..=4 => tokens[which] = cc.on_sent(*now, &wild_sent(rng)),
-        5 => cc.on_lost(*now, &Loss::packet(&tokens[which], wild(rng))),
-        6 => cc.on_lost(*now, &Loss::run(&tokens[which], wild(rng), wild_u32(rng), wild_u32(rng)).by_timer()),
-        7 => cc.on_discarded(&tokens[which]),
-        8 => cc.on_ca_state([CaState::Open, CaState::Disorder, CaState::Cwr, CaState::Recovery][which % 4]),
-        9 => cc.on_rto(*now, wild_flight(rng), rng.below(2) == 0),
-        10 => cc.on_persistent_congestion(*now),
-        11 => match which {
-            0..=1 => cc.on_undo(*now),
-            2 => cc.on_path_change(*now, wild_u32(rng), None),
-            3 => cc.on_cwnd_limited(),
-            4 => cc.on_mss(wild_u32(rng)),
-            5 => cc.on_tlp_recovery(*now, rng.below(2) == 0),
-            6 => cc.on_congestion_mark(*now, wild(rng)),
-            _ => cc.on_app_limited(None),
-        },
-        _ => wild_ack(cc, rng, *now, tokens),
-    }
-}
-
 /// Goal: no order of events and no value makes an algorithm panic, stop sending, or return a zero window or rate.
 #[test]
 fn whatever_the_host_tells_every_algorithm_keeps_a_window_and_a_rate() {
     for info in ALGORITHMS {
+        let config = AlgorithmConfig::named(info.name).expect("a listed algorithm");
         for seed in 0..300 {
-            let mut rng = Rng::derive(seed, 7);
-            let mut cc = controller(info.name, (seed % 2 == 0).then_some(Span::millis(40)));
-            let (mut now, mut tokens) = (Time::ZERO, [PacketToken::default(); 8]);
+            let mut random = Random::new(7, seed);
+            let mut storm = Storm::new(&config, &mut random);
             for _ in 0..400 {
-                event(&mut cc, &mut rng, &mut now, &mut tokens);
-                assert!(
-                    cc.cwnd() >= 1 && cc.pacing_rate() != Some(Rate::bits_per_sec(0)) && cc.send_quantum() > 0,
-                    "{} {seed}",
-                    info.name
-                );
-                assert!(cc.min_tso_segs() >= 1 && cc.cwnd_bytes() > 0, "{} {seed}", info.name);
+                storm.step(&mut random);
             }
         }
     }

@@ -10,7 +10,7 @@ use bbrlab_core::{
     estimators::{FlightSample, RateSampler},
     params::Bbr3Params,
 };
-use pipe::{MSS, Pipe, ack, controller, info, measuring, send};
+use pipe::{BBRS, MSS, Pipe, ack, controller, info, measuring, send};
 
 const RTT_US: u64 = 40_000;
 const RTT: Span = Span::millis(40);
@@ -178,7 +178,7 @@ fn u64_underflow_in_inflight_at_loss() {
 /// noq #800: the guessed first rate, the initial window in a millisecond, was only ever raised.
 #[test]
 fn initial_pacing_never_replaced_when_app_limited() {
-    for name in measuring() {
+    for name in BBRS {
         let mut pipe = Pipe::new(controller(name, None));
         let guessed = pipe.pacing_bps();
         pipe.run(200_000, 2);

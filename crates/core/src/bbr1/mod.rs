@@ -503,4 +503,4 @@ fn packets(volume: u64) -> u32 {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -5,7 +5,8 @@ extern crate std;
 
 use super::*;
 use crate::State;
-use crate::bbr1::{AckContext, BW_UNIT, Hooks, HooksInit, NoHooks};
+use crate::bbr1::tests::{Driver, PER_MS, RTT_US};
+use crate::bbr1::{AckContext, Hooks, HooksInit, NoHooks};
 use crate::event::{Ack, CaState};
 use crate::units::{Span, Time};
 
@@ -15,21 +16,6 @@ mod cpa;
 mod davis;
 mod quantile;
 
-/// One packet per millisecond, in the kernel's unit.
-const PER_MS: u64 = BW_UNIT / 1_000;
-/// The driver's RTT.
-const RTT_US: u64 = 40_000;
-
-/// A flow with a clock and counters, fed by hand.
-struct Driver<V> {
-    bbr: Bbr1<V>,
-    now_us: u64,
-    delivered: u64,
-    lost: u64,
-    rtt_us: u64,
-    ca_state: CaState,
-}
-
 /// Creates a part with these parameters, and BBRv1's defaults.
 fn begun<V: HooksInit>(params: &V::Params) -> V {
     let mut part = V::BLANK;
@@ -37,73 +23,24 @@ fn begun<V: HooksInit>(params: &V::Params) -> V {
     part
 }
 
-impl<V: Hooks> Driver<V> {
-    fn new(part: V) -> Self {
-        let init =
-            Init { srtt: Some(Span::micros(RTT_US)), ..Init::new(Time::micros(1_000_000)).with_mss(1448).with_seed(1) };
-        let bbr = Bbr1::with_part(&Bbr1Params { hz: 0, ..Bbr1Params::default() }, &init, part);
-        Self { bbr, now_us: 1_000_000, delivered: 0, lost: 0, rtt_us: RTT_US, ca_state: CaState::Open }
-    }
+/// Creates a flow with this part, whose clock has no ticks.
+fn driver<V: Hooks>(part: V) -> Driver<V> {
+    Driver::with_part(&Bbr1Params { hz: 0, ..Bbr1Params::default() }, part)
+}
 
-    /// Creates a flow in ProbeBW, with a pipe of one packet per millisecond.
-    fn cruising(part: V) -> Self {
-        let mut driver = Self::new(part);
-        while driver.bbr.internals().mode != 2 {
-            driver.round(40);
-        }
-        driver
+/// The same in ProbeBW, with a pipe of one packet per millisecond.
+fn cruising<V: Hooks>(part: V) -> Driver<V> {
+    let mut driver = driver(part);
+    while driver.bbr.internals().mode != 2 {
+        driver.round(40);
     }
+    driver
+}
 
-    fn ack_with(&mut self, after_us: u64, edit: impl FnOnce(&mut Ack)) {
-        self.now_us += after_us;
-        self.delivered += 1;
-        let mut ack = Ack {
-            now: Time::micros(self.now_us),
-            rs: crate::estimators::RateSample {
-                delivered: Some(40),
-                interval_us: Some(RTT_US),
-                rtt_us: Some(self.rtt_us),
-                acked_sacked: 1,
-                prior_in_flight: 40,
-                ..crate::estimators::RateSample::default()
-            },
-            delivered: self.delivered,
-            delivered_time_us: self.now_us,
-            in_flight: 40,
-            ca_state: self.ca_state,
-            srtt: Some(Span::micros(self.rtt_us)),
-            edt: Time::micros(self.now_us),
-            ..Ack::default()
-        };
-        edit(&mut ack);
-        self.lost += ack.rs.losses;
-        ack.lost = self.lost;
-        self.bbr.on_ack(&ack);
-    }
-
-    /// Runs until the window reaches its target of two BDP.
-    fn fill_window(&mut self) {
-        while self.bbr.cwnd() < 80 {
-            self.ack(1);
-        }
-    }
-
-    fn ack(&mut self, after_us: u64) {
-        self.ack_with(after_us, |_| {});
-    }
-
-    /// Feeds an ACK that begins a round, with a sample of `bw` packets in 40 ms.
-    fn round(&mut self, bw: u64) {
-        let prior_delivered = self.bbr.internals().next_rtt_delivered;
-        self.delivered = self.delivered.max(prior_delivered);
-        self.ack_with(RTT_US, |ack| {
-            ack.rs.prior_delivered = prior_delivered;
-            ack.rs.delivered = Some(bw);
-        });
-    }
-
-    fn is_probe_rtt(&self) -> bool {
-        self.bbr.internals().mode == 3
+/// Runs until the window reaches its target of two BDP.
+fn fill_window<V: Hooks>(driver: &mut Driver<V>) {
+    while driver.bbr.cwnd() < 80 {
+        driver.ack(1);
     }
 }
 
@@ -124,7 +61,7 @@ fn a_part_that_replaces_nothing_is_bbrv1() {
     impl Hooks for Nothing {
         fn restart(&mut self) {}
     }
-    let (mut plain, mut same) = (Driver::new(NoHooks), Driver::new(Nothing));
+    let (mut plain, mut same) = (driver(NoHooks), driver(Nothing));
     for round in 0..400_u64 {
         plain.round(10 + round * 7 % 50);
         same.round(10 + round * 7 % 50);
@@ -162,7 +99,7 @@ fn a_flow_that_begins_in_the_place_of_another_remembers_nothing_of_it() {
             Init { srtt: Some(Span::micros(25_000)), ..Init::new(Time::micros(9_000_000)).with_mss(1200).with_seed(7) };
         let base = Bbr1Params { pacing_margin: 2, ..Bbr1Params::default() };
         let fresh = Bbr1::<V>::with(&base, params, &begin);
-        let mut used = Driver::new(begun::<V>(params));
+        let mut used = driver(begun::<V>(params));
         for round in 0..400_u64 {
             used.ca_state = if round % 50 == 49 { CaState::Recovery } else { CaState::Open };
             used.rtt_us = RTT_US + round * 500;

@@ -9,8 +9,8 @@ use super::*;
 
 fn edition_of(name: VariantName) -> Driver<Acd> {
     let PartParams::Acd(p) = VariantParams::new(name).part else { panic!("{name:?} is no BBR-ACD") };
-    let mut d = Driver::cruising(Acd::new(&p));
-    d.fill_window();
+    let mut d = cruising(Acd::new(&p));
+    fill_window(&mut d);
     d
 }
 

@@ -6,8 +6,8 @@ use super::*;
 fn with(edit: impl FnOnce(&mut CpaParams)) -> Driver<Cpa> {
     let mut p = CpaParams::default();
     edit(&mut p);
-    let mut d = Driver::cruising(begun(&p));
-    d.fill_window();
+    let mut d = cruising(begun(&p));
+    fill_window(&mut d);
     d
 }
 
@@ -74,7 +74,7 @@ fn half_a_round_can_be_asked_for_as_well() {
 
 #[test]
 fn startup_may_queue() {
-    let mut d = Driver::new(begun::<Cpa>(&CpaParams::default()));
+    let mut d = driver(begun::<Cpa>(&CpaParams::default()));
     acks(&mut d, 100, 90_000);
     assert_eq!(d.bbr.state(), State::Startup);
 }
@@ -194,7 +194,7 @@ fn bandwidth_is_the_mean_of_ten_rounds_largest_rates_once_the_pipe_is_full() {
 
 #[test]
 fn rates_of_startup_are_not_averaged() {
-    let mut d = Driver::new(begun::<Cpa>(&CpaParams::default()));
+    let mut d = driver(begun::<Cpa>(&CpaParams::default()));
     for bw in [5, 10, 20, 40] {
         d.round(bw);
         let found = d.bbr.snapshot().bw.as_bytes_per_sec();

@@ -2,10 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::*;
+use crate::bbr1::BW_UNIT;
 
 fn cruising(name: VariantName) -> Driver<Quantile> {
     let PartParams::Quantile(p) = VariantParams::new(name).part else { panic!("{name:?} is no quantile") };
-    Driver::cruising(begun(&p))
+    super::cruising(begun(&p))
 }
 
 fn packets_per_rtt(d: &Driver<Quantile>) -> u64 {
@@ -107,7 +108,7 @@ fn application_limited_samples_do_not_count() {
 #[test]
 fn startup_sends_by_the_maximum_and_ends_by_the_median() {
     let PartParams::Quantile(p) = VariantParams::new(VariantName::S).part else { panic!() };
-    let mut d = Driver::new(begun::<Quantile>(&p));
+    let mut d = driver(begun::<Quantile>(&p));
     for bw in [5, 10, 20, 40, 400] {
         d.round(bw);
         assert_eq!(packets_per_rtt(&d), bw);
