@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 objects=$PWD/bpf/cc/objects
-new=$PWD/${CARGO_TARGET_DIR:-target}/bpf/objects
+new=$(realpath -m "${CARGO_TARGET_DIR:-target}")/bpf/objects
 rm -rf "$new"
 make -s -C bpf/cc OUT="$new"
 versions=$(make -s -C bpf/cc versions)
