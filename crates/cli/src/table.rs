@@ -202,7 +202,10 @@ fn bottleneck(result: &RunResult) -> String {
         let _ = match result.convergence_s {
             Some(time) => writeln!(text, ", converged at {time:.0} s"),
             None if share_a_second(result) => {
-                writeln!(text, " over the whole run; one-second bins fall below {CONVERGED} until its end")
+                writeln!(
+                    text,
+                    " over the whole run; not converged: one-second bins fall below {CONVERGED} until the end"
+                )
             }
             None => writeln!(text),
         };

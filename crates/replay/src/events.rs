@@ -15,7 +15,7 @@ pub fn of_bbr(record: &Record, kind: Kind) -> Vec<&'static str> {
             (state.lt_use_bw, "policed rate in use"),
             (state.packet_conservation, "packet conservation"),
             (record.get(Field::RsFlags) & 1 != 0, "app-limited sample"),
-            (record.get_positive(Field::RsLosses).is_some_and(|losses| losses > 0), "ACK that shows a loss"),
+            (record.get_positive(Field::RsLosses).is_some_and(|losses| losses > 0), "ACKs that report a loss"),
         ];
         events.extend(seen.into_iter().filter(|(is, _)| *is).map(|(_, name)| name));
     }

@@ -480,10 +480,10 @@ fn why(advice: &Advice) -> String {
         |reasons: &[&Reason]| reasons.iter().map(|reason| said(reason, &one.flow, base)).collect::<Vec<_>>().join("; ");
     let mut text = format!("{scores}; it is better on {} of {paths} paths.", one.better_on);
     if !gains.is_empty() {
-        let _ = write!(text, " For it: {}.", list(&gains));
+        let _ = write!(text, " Advantages: {}.", list(&gains));
     }
     if !costs.is_empty() {
-        let _ = write!(text, " Against it: {}.", list(&costs));
+        let _ = write!(text, " Disadvantages: {}.", list(&costs));
     }
     text
 }

@@ -225,7 +225,7 @@ fn rivals(study: &Study) -> String {
         text += &match others.users {
             0 => continue,
             users => format!(
-                "rivals' rate beside {name} against that beside {control}: {:+.0} % ({:+.0} to {:+.0}), the median over the \
+                "rivals' rate with {name}, relative to that with {control}: {:+.0} % ({:+.0} to {:+.0}), the median over the \
                  {users} users with rivals\n",
                 100.0 * others.gain,
                 100.0 * others.low,

@@ -62,7 +62,7 @@ pub fn list(args: &ListArgs) -> Result<String, Failure> {
 fn algorithms() -> String {
     let rows =
         ALGORITHMS.iter().map(|info| vec![info.name.to_owned(), info.summary.to_owned(), info.source.to_owned()]);
-    aligned(&["algorithm", "what it is", "source"], &[Align::Left, Align::Text, Align::Text], rows)
+    aligned(&["algorithm", "description", "source"], &[Align::Left, Align::Text, Align::Text], rows)
 }
 
 fn parameters(algorithm: &str) -> Result<String, Failure> {
@@ -83,7 +83,7 @@ fn parameters(algorithm: &str) -> Result<String, Failure> {
         ]
     });
     let align = [Align::Left, Align::Left, Align::Right, Align::Left, Align::Text];
-    Ok(aligned(&["parameter", "unit", "default", "range", "what it does [source of the default]"], &align, rows))
+    Ok(aligned(&["parameter", "unit", "default", "range", "description [source of the default]"], &align, rows))
 }
 
 /// Maximum line length of a listing that wraps its own lines. Ours: that of a page of code.

@@ -80,7 +80,7 @@ fn table(done: &[(&PathBuf, Header, Report)]) -> String {
     ));
     let seen: Vec<String> =
         summed(done, |report| &report.events).map(|(name, count)| format!("{name} {count}")).collect();
-    text.push_str(&format!("Seen: {}.\n", seen.join(", ")));
+    text.push_str(&format!("Covered: {}.\n", seen.join(", ")));
     for (name, calls) in summed(done, |report| &report.explained) {
         text.push_str(&format!(
             "{} {} on an input that the tap cannot record: {name}.\n",

@@ -486,7 +486,7 @@ fn table(sweep: &Sweep, cells: &Cells, shown: &[Metric], place: &SweepDirectory)
         head.iter().enumerate().map(|(nth, _)| if nth == 0 { Align::Left } else { Align::Right }).collect();
     let mut text = aligned(&head, &align, rows);
     text += &format!(
-        "\nmedians over {} ({}, {} each); all of them: {}\n",
+        "\nmedians over {} ({}, {} each); all runs: {}\n",
         counted(sweep.len(), "run"),
         counted(sweep.product().len(), "combination"),
         counted(sweep.spec().repeat, "seed"),

@@ -174,7 +174,7 @@ const fn warning(has_rivals: bool) -> Option<&'static str> {
         return None;
     }
     Some(
-        "Warning: no path had a rival, so nothing kept the search from settings that take the whole link from other \
+        "Warning: no path had a rival, so the search may have found settings that take the whole link from other \
          flows. Tune with rivals (rivals = \"0..2\" in the population, without --no-rivals) before you use these.",
     )
 }

@@ -30,7 +30,7 @@ fn a_population_gives_table_page_and_json_the_same_whatever_the_threads() {
         .collect();
     assert!(seen[0] == seen[1]);
     let json: serde_json::Value = serde_json::from_slice(&seen[0][2]).unwrap();
-    assert_eq!((&json["users"], &json["gains"][0]["says"]), (&6.into(), &"faster".into()));
+    assert_eq!((&json["users"], &json["gains"][0]["verdict"]), (&6.into(), &"faster".into()));
 }
 
 #[test]

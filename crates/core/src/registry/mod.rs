@@ -71,7 +71,7 @@ declare::algorithms! {
 
     Fixed(FixedParams) {
         name: "fixed",
-        summary: "a constant window without pacing, a yardstick",
+        summary: "a constant window without pacing, for reference",
         source: "CACM figure 1",
         defaults: FixedParams::default(),
         specs: [FixedParams::SPECS, &[]],
@@ -141,7 +141,7 @@ declare::algorithms! {
 
     Bbr2Ietf100(Bbr3Params) {
         name: "bbr2-ietf100",
-        summary: "the prototype between v1 and v2: 5 % loss, x0.85; what its slides leave open is ours",
+        summary: "the prototype between v1 and v2: 5 % loss, x0.85; values missing from the slides are ours",
         source: "Cardwell et al., BBR update, IETF 100 (2017); google/bbr v2alpha",
         defaults: Bbr3Params::of(Edition::Ietf100),
         specs: [Bbr3Params::specs_of(Edition::Ietf100), &[]],
@@ -213,7 +213,7 @@ declare::algorithms! {
     #[cfg(feature = "variants")]
     AcdLinux(VariantParams) {
         name: "acd-linux" or "bbr-acd",
-        summary: "v1 whose recovery halves the window if the RTT agrees; also bbr-acd",
+        summary: "v1 whose recovery halves the window if the RTT indicates congestion; also bbr-acd",
         source: "Mahmud et al., Electronics 9(1) 2020, its Linux code",
         defaults: VariantParams::new(VariantName::AcdLinux),
         specs: VariantName::AcdLinux.specs(),
@@ -228,7 +228,7 @@ declare::algorithms! {
     #[cfg(feature = "variants")]
     AcdNs3(VariantParams) {
         name: "acd-ns3",
-        summary: "the same without a detector, for the whole recovery",
+        summary: "acd-linux without a detector, for the whole recovery",
         source: "Mahmud et al. 2020, its ns-3 code",
         defaults: VariantParams::new(VariantName::AcdNs3),
         specs: VariantName::AcdNs3.specs(),

@@ -172,7 +172,7 @@ pub fn judge(cells: &[Cell], limits: Limits) -> Vec<Row> {
     again.sort_by(|a, b| a.0.total_cmp(&b.0));
     let worst = again.last().map_or(1.0, |last| last.0);
     let what =
-        "retransmissions above 0.1 %: largest ratio either way, at the end of its 95 % interval nearer to 1".to_owned();
+        "retransmissions above 0.1 %: largest ratio in either direction, by the end of its 95 % interval that is nearer to 1".to_owned();
     rows.push(row(what, limits.retransmitted, worst, &again));
     rows
 }

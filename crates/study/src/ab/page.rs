@@ -35,7 +35,7 @@ pub fn rows(test: &Experiment, found: &Findings) -> (Table, Table) {
     let columns = [
         "arm",
         "connections",
-        "asked",
+        "planned",
         "data",
         "retransmitted",
         "min RTT",
@@ -67,13 +67,13 @@ pub fn rows(test: &Experiment, found: &Findings) -> (Table, Table) {
         "class",
         "judged by",
         "arm",
-        "its median",
+        "median",
         "control's",
         "gain",
-        "says",
+        "verdict",
         "always valid",
         "p, corrected",
-        "would show",
+        "detectable gain",
         "connections",
         "control's",
     ];
@@ -178,8 +178,8 @@ pub fn notes(test: &Experiment, found: &Findings) -> Vec<String> {
     }
     if !test.is_aa() && test.by == super::AssignmentUnit::Connection {
         notes.push(
-            "Arms share bottlenecks: what one arm takes from the other counts twice here, and what both have in common, such as a queue, in neither \
-             arm. --by client-prefix and --by time separate them (Spang et al., IMC 2021); `bbrlab reproduce AB-BIAS` shows how much \
+            "Arms share bottlenecks: what one arm gains the other may lose, so this test can overstate the difference, and effects on both, such as a \
+             shared queue, do not show. --by client-prefix and --by time separate them (Spang et al., IMC 2021); `bbrlab reproduce AB-BIAS` shows how much \
              it can be."
                 .to_owned(),
         );
@@ -189,10 +189,10 @@ pub fn notes(test: &Experiment, found: &Findings) -> Vec<String> {
 
 const METHOD: &str = "A connection counts by its newest record. Below 3 MB it is judged by completion time, from there on by throughput; \
     both over its busy time, in which it had data to send or to be acknowledged, so that idle keep-alive does not count. A gain of 10 % is \
-    a tenth faster either way: the ratio of the medians, with a 95 % percentile bootstrap (Efron 1979) over what was drawn. What the table says rests on \
+    a tenth faster either way: the ratio of the medians, with a 95 % percentile bootstrap (Efron 1979) over what was drawn. The verdict rests on \
     the probability corrected for all comparisons (Holm 1979). The always-valid interval is of the ratio of geometric means, an asymptotic \
-    confidence sequence (Waudby-Smith et al., arXiv:2103.06476): it holds however often one looks, and so may end the test. The gain that would show is \
-    the smallest gain that so many connections show in 80 of 100 tests.";
+    confidence sequence (Waudby-Smith et al., arXiv:2103.06476): it is valid at every look, and so may end the test. The detectable gain is \
+    the smallest that a test of this size finds in 80 of 100 cases.";
 
 const STATES_SAID: &str = "Shares of the time that connections were open, idle time included, all connections of an arm together. \
     Startup finds the bandwidth and Drain empties the queue that it left; ProbeBW tries for more (Refill, Up), gives back (Down) and holds (Cruise); \
@@ -221,7 +221,7 @@ pub fn json(test: &Experiment, found: &Findings, version: &str) -> Value {
         json!({
             "class": line.class.name, "over": line.class.over.name(), "from": end(line, line.class.from), "below": end(line, line.class.below),
             "unit_of_range": line.class.over.unit().0, "judged_by": if line.is_large { "throughput" } else { "completion" }, "arm": test.arms[line.arm].label,
-            "unit": speed_unit(line.is_large), "median": number(line.own), "control_median": number(line.control), "says": line.judgement().to_string(),
+            "unit": speed_unit(line.is_large), "median": number(line.own), "control_median": number(line.control), "verdict": line.judgement().to_string(),
             "gain": number(line.gain), "gain_low": number(line.low), "gain_high": number(line.high),
             "mean_gain": number(line.mean_gain), "always_low": number(line.always_low), "always_high": number(line.always_high),
             "p_corrected": number(line.p), "would_show": number(line.detectable),

@@ -48,7 +48,7 @@ fn source_of(flow: &str) -> Source {
             ],
         ),
         "bbr3" | "bbr3-linux" | "bbr3-draft06" => source(
-            "no released Linux has BBRv3; bbrlab brings it to a Linux with BTF, as root and until it is unloaded. \
+            "no released Linux has BBRv3; bbrlab can load it as root into a kernel with BTF, until you unload it. \
              https://github.com/google/bbr has a kernel, branch v3, where it is called bbr; a transport of your own can \
              take it from the crate bbrlab-core",
             &["bbrlab host load bbr3-linux", "# back: bbrlab host unload"],
