@@ -65,7 +65,7 @@ fn what_does_not_apply_is_said_with_its_reason_and_is_no_failure() {
     assert_eq!(output.status.code(), Some(0));
     let text = stdout(&output);
     assert!(
-        text.contains("BBRv1 does not look at loss in Startup") && text.contains("how cubic should meet it"),
+        text.contains("BBRv1 ignores loss in Startup") && text.contains("how cubic should meet it"),
         "{text}"
     );
     assert!(text.contains("2 not applicable"), "{text}");
