@@ -90,7 +90,7 @@ fn an_ack_of_one_packet_among_several_is_not_taken_for_a_delayed_one() {
 
 /// Goal: no order of events and no value makes an algorithm panic, stop sending, or return a zero window or rate.
 #[test]
-fn whatever_the_host_tells_every_algorithm_keeps_a_window_and_a_rate() {
+fn any_host_input_leaves_every_algorithm_a_window_and_a_rate() {
     for info in ALGORITHMS {
         let config = AlgorithmConfig::named(info.name).expect("a listed algorithm");
         for seed in 0..300 {
@@ -105,7 +105,7 @@ fn whatever_the_host_tells_every_algorithm_keeps_a_window_and_a_rate() {
 
 /// Goal: a host that drops an `OpenAck` loses no model update, only some time: the next ACK applies it.
 #[test]
-fn an_ack_whose_end_the_host_drops_reaches_the_model_with_the_next_one() {
+fn a_dropped_open_ack_is_applied_by_the_next_ack() {
     for info in ALGORITHMS {
         let (mut ended, mut dropped) = (controller(info.name, None), controller(info.name, None));
         for number in 0..200_u64 {

@@ -121,7 +121,7 @@ fn a_log_that_lost_calls_is_not_equal() {
 
 /// A log may come from anyone: whatever its columns hold, replay reports it equal, different or invalid, and nothing panics.
 #[test]
-fn columns_that_no_kernel_writes_are_borne() {
+fn invalid_column_values_never_panic() {
     for name in ["10-kbit.bbr1", "app-limited.bbr1", "1-gbit.cubic", "loss-1.cubic"] {
         let mut log = log(name);
         log.records.truncate(300);

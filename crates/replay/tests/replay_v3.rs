@@ -52,24 +52,24 @@ fn changed(text: &str, kinds: &[&str], keys: &[&str], change: impl Fn(u32) -> u3
 }
 
 #[test]
-fn a_policed_flow_probes_loses_and_looks_for_the_paths_delay_as_the_kernels_does() {
+fn replay_of_a_policed_flow_equals_the_kernel() {
     let report =
         holds("policer", &["PROBE_RTT", "super-packet marked lost", "loss episode begins", "app-limited sample"]);
     assert_eq!(report.explained[DRAWN], 6);
 }
 
 #[test]
-fn flows_that_share_a_path_do_as_the_kernels_do() {
+fn replay_of_flows_that_share_a_path_equals_the_kernel() {
     assert_eq!(holds("six", &["DRAIN", "super-packet marked lost"]).flows, 4);
 }
 
 #[test]
-fn an_application_that_stops_and_goes_on_is_served_as_by_the_kernel() {
+fn replay_of_an_on_off_application_equals_the_kernel() {
     holds("onoff", &["restart from idle", "packet marked lost"]);
 }
 
 #[test]
-fn requests_with_losses_at_their_tails_are_served_as_by_the_kernel() {
+fn replay_of_requests_with_tail_losses_equals_the_kernel() {
     holds("req", &["loss repaired by a tail loss probe", "app-limited sample", "restart from idle"]);
 }
 
@@ -170,7 +170,7 @@ fn a_log_that_lacks_a_line_is_refused_or_different() {
 
 /// A log may come from anyone: whatever it holds, replay reports it equal, different or invalid, and nothing panics.
 #[test]
-fn words_that_no_kernel_writes_are_borne() {
+fn invalid_words_never_panic() {
     let text = text("six");
     let lines: Vec<&str> = text.lines().take(3_000).collect();
     let odd = ["0", "1", "4", "255", "2147483647", "4294967295", "-1", "9223372036854775807", "x", ""];

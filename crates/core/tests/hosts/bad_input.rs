@@ -151,7 +151,7 @@ fn a_clock_that_runs_backwards_stands_still() {
 }
 
 #[test]
-fn an_mss_of_nothing_is_one_byte() {
+fn an_mss_of_zero_is_treated_as_one_byte() {
     each(|name, cc, _| {
         cc.on_mss(0);
         assert_eq!(cc.mss(), 1, "{name}");
@@ -194,7 +194,7 @@ fn huge_values_are_absorbed() {
 }
 
 #[test]
-fn a_packet_lost_after_it_was_acknowledged_is_believed_while_others_are_in_flight() {
+fn a_loss_of_an_acknowledged_packet_counts_while_others_are_in_flight() {
     each(|name, cc, tokens| {
         cc.on_lost(Time::micros(50_000), &Loss::packet(&tokens[0], 0));
         assert_eq!(cc.in_flight(), packets(8), "{name}: the controller keeps no list of packets");

@@ -112,7 +112,7 @@ fn a_lost_mtu_probe_is_no_loss_and_a_delivered_one_makes_packets_larger() {
 }
 
 #[test]
-fn a_dark_link_is_persistent_congestion_from_which_every_algorithm_comes_back() {
+fn every_algorithm_recovers_from_persistent_congestion() {
     let script = vec![after_ms(2_000, Action::Dark(true)), after_ms(4_000, Action::Dark(false))];
     for quic in every(Shape::CLEAN, Span::secs(4), |plan| plan.script.clone_from(&script)) {
         let name = quic.plan.algorithm;
