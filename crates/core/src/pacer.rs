@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn being_late_is_made_up_for_by_half_a_packet_at_most() {
+    fn a_late_sender_catches_up_by_at_most_half_a_packet() {
         let mut pacer = Pacer::new(Time::ZERO);
         pacer.on_sent(Time::ZERO, 1_000, RATE);
         pacer.on_sent(Time::micros(1_200), 1_000, RATE);

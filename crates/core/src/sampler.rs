@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_below_the_smallest_rtt_is_no_interval() {
+    fn an_interval_below_the_smallest_rtt_makes_no_rate_sample() {
         let mut sampler = RateSampler::new(Time::ZERO);
         let token = sampler.on_sent(Time::micros(10), 1, true, false);
         sampler.on_delivered(1, &token, 0);
@@ -470,7 +470,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_tells_what_was_true_when_its_packet_left() {
+    fn a_token_holds_the_state_at_transmission() {
         let mut sampler = RateSampler::new(Time::ZERO);
         let plain = sampler.on_sent(Time::micros(5), 7, true, false);
         assert_eq!((plain.send_us(), plain.send_time(), plain.tx_in_flight()), (5, Time::micros(5), 7));
@@ -527,7 +527,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_timer_marked_lost_counts_but_belongs_to_no_sample() {
+    fn losses_by_timer_count_in_total_but_in_no_rate_sample() {
         let mut sampler = RateSampler::new(Time::ZERO);
         sampler.on_lost_by_timer(3);
         assert_eq!((sampler.lost(), sampler.on_ack(Time::micros(5), RTT).losses), (3, 0));
@@ -541,7 +541,7 @@ mod tests {
     }
 
     #[test]
-    fn no_time_at_all_is_no_interval() {
+    fn a_zero_interval_makes_no_rate_sample() {
         let mut sampler = RateSampler::new(Time::ZERO);
         let token = sampler.on_sent(Time::micros(5), 1, true, false);
         sampler.on_delivered(1, &token, 0);

@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn time_before_its_start_is_no_time() {
+    fn the_span_to_a_later_time_is_zero() {
         assert_eq!(Time(5).since(Time(7)), Span::ZERO);
         assert_eq!(Time::NEVER + Span::secs(1), Time::NEVER);
     }

@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_last_is_read_and_a_draft_is_not() {
+    fn the_journal_returns_the_latest_entries_and_ignores_unfinished_files() {
         let folder = folder("write");
         let journal = Journal::open(&folder, Duration::ZERO).unwrap();
         journal.write(&entry("b", Phase::Loading)).unwrap();

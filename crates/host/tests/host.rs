@@ -238,7 +238,7 @@ fn every_algorithm_loads_carries_data_and_goes() {
 /// Goal: a machine that can load reports no missing capability; kernel hooks are counted, not guessed.
 #[test]
 #[ignore = "needs the right to load BPF programs"]
-fn a_machine_that_loads_lacks_no_part_of_it() {
+fn a_machine_that_can_load_reports_no_missing_capability() {
     let parts = bbrlab_host::ability::parts();
     let lacking: Vec<_> = parts.iter().filter(|part| part.name.starts_with("load: ") && !part.works).collect();
     assert!(parts.len() > 7 && lacking.is_empty(), "{lacking:?}");

@@ -41,7 +41,7 @@ mod tests {
     use bbrlab_sim::link::Buffer;
 
     #[test]
-    fn only_an_application_that_falls_silent_holds_little() {
+    fn only_a_pausing_or_stopping_application_has_a_small_send_buffer() {
         let flow = |change: fn(&mut FlowSetup)| {
             let mut flow = FlowSetup::bulk("a", AlgorithmConfig::named("bbr1").unwrap());
             change(&mut flow);

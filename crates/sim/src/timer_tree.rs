@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_moment_that_may_come_early_is_only_ever_brought_forward() {
+    fn set_by_only_moves_a_deadline_earlier() {
         let mut agenda = TimerTree::new(100);
         agenda.set_by(70, Time::nanos(9));
         agenda.set_by(70, Time::nanos(12));

@@ -37,7 +37,7 @@ fn pacing_not_enforced() {
 /// cloudflare/quiche #2249 and google/quiche #28: a flow that waits for its pacer with more to send is not application-limited.
 /// Treated as such, it would never leave Startup.
 #[test]
-fn app_limited_2_waiting_for_the_pacer_taken_for_it() {
+fn app_limited_2_waiting_for_the_pacer_counted_as_app_limited() {
     for name in BBRS {
         let trace = run(name, 5, |_| {});
         let left =

@@ -63,7 +63,7 @@ fn with_rtt(us: u64, rtt_us: u64) -> Ack {
 }
 
 #[test]
-fn an_epoch_may_begin_with_time_itself() {
+fn an_epoch_that_begins_at_time_zero_counts_as_begun() {
     let mut cubic = Cubic::new(&CubicParams::default(), Time::ZERO);
     cubic.acks_per_increase(&at(0), 10, 1);
     assert_ne!(cubic.epoch_start, 0, "0 stands for none");

@@ -82,7 +82,7 @@ fn a_window_that_is_not_used_does_not_grow() {
 }
 
 #[test]
-fn credit_earned_at_a_larger_count_is_paid_gently() {
+fn leftover_credit_raises_the_window_by_one_packet_only() {
     let mut flow = reno();
     flow.cwnd_count = 1_000;
     flow.count_up(10, 1);

@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_a_test_was_doing_when_it_died_each_record_is_read_once() {
+    fn each_record_is_read_once_after_a_crash_at_any_point() {
         let (folder, test) = (folder("died"), experiment());
         let count = || folder.rows(&test).unwrap().len();
         spool(&folder, 3);

@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_shown_blinds_all_that_asks_for_it_and_nothing_else() {
+    fn a_missing_column_disables_exactly_the_expressions_that_use_it() {
         let unseen = vec![("round", "no rounds".to_owned()), ("undos", "no undos".to_owned())];
         let blind = [("known", "no undos")];
         let of = |text: &str| blindness(text, &unseen, &blind);

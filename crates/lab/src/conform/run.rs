@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_connection_that_its_stack_gives_up_nothing_is_concluded() {
+    fn every_check_of_an_aborted_connection_is_not_applicable() {
         let outcome = in_stack(1, |_, _, _| Err("too many gaps".to_owned()));
         assert!(outcome.verdict() == Verdict::NotApplicable && outcome.seen.len() > 4);
         assert!(outcome.seen.iter().all(|seen| seen.reason.as_ref().is_some_and(|why| why.contains("too many gaps"))));

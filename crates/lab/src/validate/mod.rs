@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_worlds_agree() {
+    fn equal_results_of_both_backends_hold() {
         let rows = judge(&[cell("a", 1.0, 1.0, (2.0, 2.0)), cell("b", 1.0, 1.0, (0.0, 0.0))], UML);
         assert!(rows.iter().all(|row| row.holds), "{rows:?}");
     }

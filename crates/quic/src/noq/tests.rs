@@ -17,7 +17,7 @@ fn at(origin: Instant, us: u64) -> Instant {
 }
 
 #[test]
-fn no_day_is_too_wild_and_what_is_in_flight_is_what_noq_says() {
+fn random_event_sequences_keep_the_bytes_in_flight_equal_to_noqs() {
     let origin = origin();
     for (index, info) in ALGORITHMS.iter().enumerate() {
         let mut adapter = Factory::new(info.name).unwrap().make(origin, 1_200);

@@ -64,7 +64,7 @@ impl Host {
 }
 
 #[test]
-fn no_day_is_too_wild_and_what_is_in_flight_is_what_was_sent() {
+fn random_event_sequences_keep_the_bytes_in_flight_exact() {
     for (index, info) in ALGORITHMS.iter().enumerate() {
         let mut host = Host::new(info.name);
         let mut day: RandomTransport<PacketInfo> = RandomTransport::new(100 + index as u64);

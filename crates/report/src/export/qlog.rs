@@ -485,7 +485,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_changed_is_said_again() {
+    fn a_metrics_update_holds_only_changed_values() {
         let document: Value = serde_json::from_str(&text(qvis)).unwrap();
         let events = document["traces"][1]["events"].as_array().unwrap();
         let metrics: Vec<&Value> = events.iter().filter(|event| event["name"] == "recovery:metrics_updated").collect();

@@ -448,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_trace_does_not_know_is_a_gap_or_no_line_at_all() {
+    fn a_missing_value_is_a_gap_and_a_series_without_values_is_not_drawn() {
         let report = page(&result(vec![flow("a", "bbr1")]), &trace(1));
         assert!(report.lead[0].panels[1].series[0].y[0].is_nan());
         assert_eq!(report.sections[0].figures[0].panels[1].series.len(), 1); // no pacing rate

@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_backlog_kept_up_earns_a_rung_a_period() {
+    fn a_sustained_backlog_raises_the_grant_one_step_per_period() {
         let mut grant = Grant::new(CONFIG);
         grant.wake(Time::nanos(1));
         assert_eq!(grant.review_at(), Time::nanos(50_000_000));
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_moment_of_idleness_costs_a_rung() {
+    fn an_empty_queue_within_a_period_lowers_the_grant_by_one_step() {
         let mut grant = Grant { rung: 3, lowest: 100_000, review_at: Time::nanos(50_000_000), ..Grant::new(CONFIG) };
         grant.note(0);
         grant.note(100_000);

@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_newcomer_is_served_before_those_that_had_their_turn() {
+    fn a_new_flow_is_served_before_old_flows() {
         let (mut fq, mut tally) = (queue(), Tally::default());
         for _ in 0..10 {
             fq.enqueue(of_flow(1), Limit::NONE, &mut tally);

@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn an_idle_queue_forgets_and_earns_its_burst_again() {
+    fn an_idle_queue_resets_the_drop_probability_and_the_burst_allowance() {
         let mut pie = under_load(CONFIG, 0.3, Span::millis(20));
         while pie.dequeue(Time::ZERO).is_some() {}
         pie.update_until(Time::ZERO + Span::secs(1_000_000));

@@ -155,7 +155,7 @@ fn a_rate_change_mid_packet_splits_its_bits_and_the_capacity() {
 }
 
 #[test]
-fn a_host_that_asks_late_still_gets_theoretical_times() {
+fn a_late_poll_still_returns_exact_departure_times() {
     let mut link = drop_tail(RATE_BPS, DEEP);
     for _ in 0..3 {
         link.offer(Time::ZERO, packet(1500));

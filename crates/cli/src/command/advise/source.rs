@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_to_be_typed_stands_apart_from_what_is_to_be_read() {
+    fn advice_keeps_commands_apart_from_the_explanation() {
         for flow in ["bbr1", "bbr3", "cubic", "reno"] {
             let found = source_of(flow);
             assert!(!found.commands.is_empty() && !found.text.contains("sysctl"), "{found:?}");

@@ -315,7 +315,7 @@ fn learnt(extra_acked_gain: u32, edit: impl FnOnce(&mut Ack)) -> (u32, u64) {
 }
 
 #[test]
-fn an_ack_without_a_sample_teaches_no_allowance() {
+fn an_ack_without_a_rate_sample_does_not_raise_the_aggregation_allowance() {
     assert_eq!(learnt(256, |_| {}), (31, 31));
     assert_eq!(learnt(256, |ack| ack.rs.delivered = None), (1, 1));
     assert_eq!(learnt(256, |ack| ack.rs.interval_us = None), (1, 1));
@@ -323,7 +323,7 @@ fn an_ack_without_a_sample_teaches_no_allowance() {
 }
 
 #[test]
-fn an_ack_of_nothing_ends_no_epoch() {
+fn an_ack_without_newly_acked_packets_does_not_end_an_epoch() {
     let mut d = Driver::cruising(2);
     d.ack(1_000_000);
     d.ack_with(1_000_000, |ack| ack.rs.acked_sacked = 0);
@@ -441,7 +441,7 @@ fn before_the_pipe_is_full_the_rate_rises_with_the_estimate_and_the_first_rtt_co
 }
 
 #[test]
-fn a_rate_beyond_64_bits_on_the_way_is_right_all_the_same() {
+fn a_rate_with_an_intermediate_product_beyond_64_bits_is_exact() {
     let d = Driver::new();
     let bw = 8_632 * BW_UNIT; // 100 Tbit/s
     assert_eq!(d.bbr.rate_bytes_per_sec(bw, UNIT, 1), 8_632 * 1_448 * 990_000);
@@ -459,7 +459,7 @@ fn the_first_drafts_bursts_of_a_millisecond_begin_at_24_mbit() {
 }
 
 #[test]
-fn a_bdp_beyond_64_bits_on_the_way_is_right_all_the_same() {
+fn a_bdp_with_an_intermediate_product_beyond_64_bits_is_exact() {
     let mut d = Driver::new();
     d.bbr.min_rtt_us = Some(1_000_000);
     // 8632 packets a microsecond, times 739/256.
@@ -467,14 +467,14 @@ fn a_bdp_beyond_64_bits_on_the_way_is_right_all_the_same() {
 }
 
 #[test]
-fn without_quantization_a_window_is_what_it_is() {
+fn with_quantization_off_the_window_is_not_rounded() {
     let mut d = Driver::cruising(0);
     d.bbr.p.quantization = 0;
     assert_eq!(d.bbr.quantization_budget(41), 41);
 }
 
 #[test]
-fn the_burst_about_to_leave_counts_while_probing_alone() {
+fn only_the_probing_phase_counts_the_next_burst_as_in_flight() {
     let in_net = |phase: u8| {
         let d = Driver::cruising(phase);
         (d.bbr.packets_in_net_at_edt(&Ack { edt: d.bare().now, ..d.bare() }, 40), d.bbr.tso_segs_goal())

@@ -133,7 +133,7 @@ fn without_the_switch_nothing_makes_a_policer() {
 }
 
 #[test]
-fn undo_takes_a_policer_back() {
+fn an_undo_ends_the_use_of_a_policed_rate() {
     let mut d = Driver::cruising(0);
     first_loss(&mut d);
     interval(&mut d, 4, 10, 8);
@@ -178,7 +178,7 @@ fn an_interval_lasts_a_millisecond_or_more_and_less_than_50_days() {
 }
 
 #[test]
-fn only_rounds_of_probe_bw_wear_a_policed_rate_out() {
+fn only_rounds_in_probe_bw_count_towards_the_end_of_a_policed_rate() {
     let policed = || {
         let mut d = Driver::cruising(0);
         d.bbr.lt.in_use = true;

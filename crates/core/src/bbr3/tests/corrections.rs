@@ -247,7 +247,7 @@ fn a_bound_of_the_rate_sizes_bursts_too() {
 
 // spec: #quic-offload-budget: min(Ack-Eliciting Threshold, Requested Max Ack Delay * BBR.max_bw)
 #[test]
-fn acks_that_were_asked_to_be_rarer_leave_room_for_what_they_hold_back() {
+fn the_offload_budget_covers_packets_held_back_by_a_lower_ack_frequency() {
     for (packets, delay_ms, room) in [(0, 100, 0), (10, 100, 10), (10, 5, 5)] {
         let mut d = Driver::in_state(Phase::ProbeBwCruise);
         d.bbr.p.offload_quanta = 1;
@@ -261,7 +261,7 @@ fn acks_that_were_asked_to_be_rarer_leave_room_for_what_they_hold_back() {
 }
 
 #[test]
-fn the_wish_for_rarer_acks_is_heard_by_the_next_ack() {
+fn a_new_ack_frequency_takes_effect_with_the_next_ack() {
     let mut d = Driver::in_state(Phase::ProbeBwCruise);
     d.ack(1);
     let before = d.bbr.out.cwnd;
@@ -332,7 +332,7 @@ fn packets_lost_together_and_those_right_behind_them_are_one_gap() {
 
 // spec: google/bbr v3 bbr_inflight_hi_from_lost_skb
 #[test]
-fn a_loss_larger_than_its_flight_knows_no_bound_in_linux() {
+fn linux_sets_no_bound_for_a_loss_larger_than_its_flight() {
     let d = Driver::of(Edition::LinuxV3);
     // Before it: 96 in flight and 1 lost of a budget of 2; the next packet exceeds it.
     assert_eq!(d.bbr.inflight_at_loss(100, 5, 4), 97);

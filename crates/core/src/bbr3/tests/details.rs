@@ -184,7 +184,7 @@ fn half_of_the_packets_marked_is_too_many_for_v2_and_none_is_not() {
 }
 
 #[test]
-fn a_loss_of_which_no_packet_is_told_is_an_event_too() {
+fn losses_reported_only_as_a_count_are_loss_events() {
     let mut d = Driver::new();
     d.round(100);
     for _ in 0..6 {
@@ -449,7 +449,7 @@ fn an_ack_of_nothing_new_leaves_the_window_of_linux_alone() {
 
 // spec: google/bbr v3 bbr_packets_in_net_at_edt
 #[test]
-fn only_a_gain_above_one_counts_the_burst_that_leaves_next() {
+fn linux_counts_the_next_burst_as_in_flight_only_with_a_gain_above_one() {
     for (state, inflight) in [(Phase::ProbeBwCruise, 40), (UP, 42)] {
         let d = of(Edition::LinuxV3, state);
         let ack = Ack { now: Time::micros(d.now_us), ..Ack::default() };
@@ -458,7 +458,7 @@ fn only_a_gain_above_one_counts_the_burst_that_leaves_next() {
 }
 
 #[test]
-fn in_startup_a_window_at_its_target_does_not_grow_once_enough_is_known() {
+fn in_startup_a_window_at_its_target_stops_growing_after_the_first_deliveries() {
     let ack = Ack {
         delivered: 1_000,
         rs: crate::estimators::RateSample { acked_sacked: 1, ..Default::default() },

@@ -120,7 +120,7 @@ fn linux_keeps_the_short_term_bound_below_the_long_term_one_when_it_cruises() {
 }
 
 #[test]
-fn linux_does_not_believe_a_delayed_ack_once_its_filter_has_expired() {
+fn linux_rejects_the_rtt_of_a_delayed_ack_after_its_filter_expired() {
     let mut d = linux(Phase::ProbeBwCruise);
     d.ack_with(6_000_000, |ack, _| {
         ack.rs.rtt_us = Some(80_000);

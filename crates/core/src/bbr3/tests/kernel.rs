@@ -58,7 +58,7 @@ fn linux_leaves_startup_by_marks_with_what_was_delivered_before() {
 
 // spec: google/bbr v3 bbr_main: ecn_in_round on every ACK
 #[test]
-fn linux_believes_a_mark_on_an_ack_without_a_rate() {
+fn linux_counts_a_mark_on_an_ack_without_a_rate_sample() {
     let mut d = marked(Edition::LinuxV3, Phase::ProbeBwCruise);
     d.ack_with(1, |ack, flight| (ack.rs.interval_us, flight.is_ece) = (None, true));
     assert!(d.bbr.ecn.in_round);
@@ -139,7 +139,7 @@ fn an_undo_of_linux_puts_the_window_back_to_what_it_was() {
 
 // spec: google/bbr v2alpha bbr_cwnd_event does not handle CA_EVENT_TLP_RECOVERY
 #[test]
-fn v2_hears_nothing_of_tail_loss_probes() {
+fn v2_ignores_tail_loss_probes() {
     for (edition, state) in [(Edition::LinuxV2, State::ProbeBwUp), (Edition::LinuxV3, State::ProbeBwDown)] {
         let mut d = Driver::of(edition).moved_to(UP);
         d.bbr.probe.is_bw_probe_sample = true;

@@ -49,7 +49,7 @@ fn the_bound_never_falls_below_beta_of_the_target() {
 }
 
 #[test]
-fn a_probe_is_answered_once() {
+fn only_the_first_excess_loss_of_a_probe_sets_the_long_term_bound() {
     let mut d = probing();
     d.lose(1, 60, 2);
     let bound = d.bbr.bounds.inflight_longterm;
@@ -94,7 +94,7 @@ fn without_selective_acks_one_loss_is_too_much() {
 }
 
 #[test]
-fn losses_told_by_number_alone_count_as_loss_in_the_round() {
+fn losses_reported_only_as_a_count_mark_the_round_as_lossy() {
     let mut d = Driver::in_state(Phase::ProbeBwCruise);
     d.bbr.on_loss(d.volume());
     d.round(36);
@@ -113,7 +113,7 @@ fn a_loss_that_a_tail_probe_repaired_counts() {
 }
 
 #[test]
-fn the_answer_to_a_tail_probe_keeps_the_last_rounds_delivery() {
+fn the_ack_of_a_tail_loss_probe_keeps_the_last_rounds_inflight_latest() {
     let mut d = Driver::in_state(Phase::ProbeBwCruise);
     d.ack_with(1, |ack, _| ack.rs.delivered = Some(60));
     d.bbr.on_tlp_ack();
@@ -183,7 +183,7 @@ fn later_rounds_of_the_same_recovery_do_not_overwrite_what_was_saved() {
 }
 
 #[test]
-fn an_episode_that_is_over_is_not_what_the_next_one_returns_to() {
+fn an_undo_does_not_restore_the_state_of_an_earlier_episode() {
     let mut d = mistaken();
     d.ack(1);
     d.ca_state(CaState::Open);

@@ -11,7 +11,7 @@ fn of(edition: Edition, state: Phase) -> Driver {
 
 // spec: google/bbr v3 bbr_update_ecn_alpha
 #[test]
-fn linux_believes_no_marks_without_a_response_to_them_or_on_a_long_path() {
+fn linux_ignores_marks_with_a_zero_factor_or_on_a_long_path() {
     for (factor, max_rtt, eligible) in [(0, 0, false), (8_500, 5_000, false), (8_500, 0, true), (8_500, 40_000, true)] {
         let mut d = of(Edition::LinuxV3, Phase::ProbeBwCruise);
         (d.bbr.p.ecn_factor, d.bbr.p.ecn_max_rtt) = (factor, max_rtt);
@@ -58,7 +58,7 @@ fn marks_end_startup_unless_it_is_switched_off_or_the_path_is_long() {
 
 // spec: google/bbr v3 bbr_is_inflight_too_high
 #[test]
-fn a_threshold_of_none_switches_marks_off_in_a_probe() {
+fn an_ecn_threshold_of_zero_makes_a_probe_ignore_marks() {
     for (thresh, state) in [(0, State::ProbeBwUp), (12_800, State::ProbeBwDown)] {
         let mut d = of(Edition::LinuxV3, UP);
         d.bbr.ecn.eligible = true;
@@ -71,7 +71,7 @@ fn a_threshold_of_none_switches_marks_off_in_a_probe() {
 
 // spec: google/bbr v2alpha bbr2_adapt_lower_bounds
 #[test]
-fn a_marked_round_cuts_only_where_the_path_is_believed_and_there_is_a_response() {
+fn v2_lowers_its_bounds_on_marks_only_with_eligible_ecn_and_a_nonzero_factor() {
     for (in_round, eligible, factor, cuts) in
         [(true, true, 8_500, true), (false, true, 8_500, false), (true, false, 8_500, false), (true, true, 0, false)]
     {
@@ -136,7 +136,7 @@ fn a_time_out_of_linux_sets_a_bound_where_there_is_none_and_it_does_not_probe() 
 }
 
 #[test]
-fn only_linux_distrusts_and_only_delayed_acks() {
+fn only_linux_rejects_the_rtt_of_a_delayed_ack() {
     for (edition, delayed, believed) in
         [(Edition::Draft06, true, true), (Edition::LinuxV3, true, false), (Edition::LinuxV3, false, true)]
     {

@@ -71,7 +71,7 @@ fn a_window_above_its_target_is_cut_at_once() {
 }
 
 #[test]
-fn in_startup_the_window_grows_while_little_is_known() {
+fn in_startup_the_window_grows_until_the_initial_window_is_delivered() {
     let mut d = Driver::new();
     d.ack_with(RTT_US, |ack, _| ack.rs.delivered = Some(1));
     assert_eq!(d.bbr.out.cwnd, 11 * PACKET);
@@ -164,7 +164,7 @@ fn a_larger_packet_keeps_bytes_and_floor() {
 
 /// Found by fuzzing: an empty plan looked like one for an unbounded rate and no RTT.
 #[test]
-fn no_plan_is_one_for_a_rate_beyond_all_measure() {
+fn an_empty_output_cache_is_invalid_even_for_an_unbounded_rate() {
     let mut d = Driver::new();
     d.bbr.set_max_bw([INFINITY; 2]);
     d.bbr.min_rtt.min_rtt_us = 0;

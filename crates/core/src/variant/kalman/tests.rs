@@ -110,7 +110,7 @@ fn without_a_bound_in_reach_the_estimate_is_the_mean_of_noisy_samples() {
 }
 
 #[test]
-fn what_sending_cuts_off_is_not_taken_for_what_the_path_can_do() {
+fn samples_cut_off_at_the_send_rate_do_not_bias_the_estimate() {
     let (_, estimates, _) = both(4_000, 0.2, |_| 1.0, |_| 1.0);
     let found = mean(&estimates[500..]);
     let naive = 1.0 - 0.2 * density(0.0);

@@ -44,7 +44,7 @@ fn an_rtt_at_theta_times_the_smallest_predicts_nothing() {
 }
 
 #[test]
-fn spikes_with_one_calm_rtt_between_them_are_a_fault_of_the_network() {
+fn rtt_spikes_separated_by_one_low_rtt_predict_no_congestion() {
     let mut d = with(|_| {});
     for _ in 0..20 {
         acks(&mut d, 7, 400_000);
@@ -64,7 +64,7 @@ fn on_a_path_of_microseconds_less_than_2_ms_of_queue_is_noise() {
 }
 
 #[test]
-fn half_a_round_can_be_asked_for_as_well() {
+fn with_half_round_acks_above_theta_must_also_last_half_an_rtt() {
     let mut d = with(|p| p.half_round = 1);
     acks(&mut d, 30, 61_000);
     assert!(!d.is_probe_rtt());
