@@ -3,9 +3,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 #[cfg(feature = "quic")]
+mod error;
+#[cfg(feature = "quic")]
 pub mod get;
 #[cfg(feature = "quic")]
 pub mod serve;
 
-/// One-line error message: location, value found, values accepted.
-pub type Failure = String;
+#[cfg(feature = "quic")]
+pub use error::{BoxError, Error, PartProblem, Result};

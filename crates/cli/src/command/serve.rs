@@ -124,7 +124,7 @@ pub fn run(args: &ServeArgs) -> Result<Verdict, Failure> {
         bbrlab_http::serve::qlog::finish_all();
         false
     });
-    bbrlab_http::serve::run(&settings, |said| print(said).map(drop))?;
+    bbrlab_http::serve::run(&settings, |said| Ok(print(said).map(drop)?))?;
     Ok(Verdict::Holds)
 }
 

@@ -6,10 +6,9 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-use bbrlab_host::can_not;
 use serde::{Deserialize, Serialize};
 
-use crate::Failure;
+use crate::{Error, PartProblem, Result};
 
 /// Destination of a download.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,12 +23,12 @@ pub enum Destination {
 
 impl Destination {
     /// Classifies a path.
-    pub fn of(path: &Path) -> Result<Self, Failure> {
+    pub fn of(path: &Path) -> Result<Self> {
         if path == Path::new("-") {
             return Ok(Self::Stdout);
         }
         match fs::metadata(path) {
-            Ok(meta) if meta.is_dir() => Err(format!("{}: it is a directory; name a file", path.display())),
+            Ok(meta) if meta.is_dir() => Err(Error::IsADirectory(path.to_owned())),
             Ok(meta) if !meta.is_file() => Ok(Self::Direct(path.to_owned())),
             _ => Ok(Self::File(path.to_owned())),
         }
@@ -76,25 +75,24 @@ fn note(path: &Path) -> PathBuf {
 }
 
 /// Finds what an earlier download of this URL left behind, if anything.
-pub fn partial_file(path: &Path, url: &str) -> Result<Option<PartialFile>, Failure> {
+pub fn partial_file(path: &Path, url: &str) -> Result<Option<PartialFile>> {
     let part = part(path);
-    let fault = |what: &str| format!("{}: {what}; remove it, or leave --resume out", part.display());
+    let fault = |problem| Error::Part { path: part.clone(), problem };
     let bytes = match fs::metadata(&part) {
         Ok(meta) => meta.len(),
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(format!("{}: {error}", part.display())),
+        Err(source) => return Err(Error::File { path: part, source }),
     };
-    let note = fs::read(note(path)).map_err(|_| fault("the version that it belongs to is not recorded"))?;
-    let version: Version =
-        serde_json::from_slice(&note).map_err(|_| fault("the record of its version cannot be read"))?;
+    let note = fs::read(note(path)).map_err(|_| fault(PartProblem::NotRecorded))?;
+    let version: Version = serde_json::from_slice(&note).map_err(|_| fault(PartProblem::BadRecord))?;
     if version.url != url {
-        return Err(fault(&format!("it is a part of {}", version.url)));
+        return Err(fault(PartProblem::OtherUrl(version.url)));
     }
     if version.validator().is_none() {
-        return Err(fault("its server names no version (ETag or date), so the rest might belong to another one"));
+        return Err(fault(PartProblem::NoVersion));
     }
     if version.size.is_some_and(|size| bytes > size) {
-        return Err(fault("it is longer than the whole file"));
+        return Err(fault(PartProblem::TooLong));
     }
     Ok(Some(PartialFile { version, bytes }))
 }
@@ -107,23 +105,24 @@ pub struct Download {
 
 impl Download {
     /// Starts or resumes a download.
-    pub fn open(place: &Destination, version: &Version, goes_on: bool) -> Result<Self, Failure> {
+    pub fn open(place: &Destination, version: &Version, goes_on: bool) -> Result<Self> {
         let to: Option<Box<dyn Write + Send>> = match place {
             Destination::Nothing => None,
             Destination::Stdout => Some(Box::new(io::stdout())),
             Destination::Direct(path) => {
                 let file = File::options().write(true).open(path);
-                Some(Box::new(file.map_err(|error| format!("{}: {}", path.display(), can_not(&error)))?))
+                Some(Box::new(file.map_err(|source| Error::Write { path: path.to_owned(), source })?))
             }
             Destination::File(path) => {
                 let (part, note) = (part(path), note(path));
-                let fault = |error: io::Error| format!("{}: {}", part.display(), can_not(&error));
+                let fault = |source| Error::Write { path: part.clone(), source };
                 let file = if goes_on {
                     File::options().append(true).open(&part).map_err(fault)?
                 } else {
                     // In this order: after any interruption, a note never belongs to a version other than its part's.
                     let file = File::create(&part).map_err(fault)?;
-                    let text = serde_json::to_vec(version).map_err(|error| format!("{}: {error}", note.display()))?;
+                    let text =
+                        serde_json::to_vec(version).map_err(|source| Error::Note { path: note.clone(), source })?;
                     fs::write(&note, text).map_err(fault)?;
                     file
                 };
@@ -134,19 +133,19 @@ impl Download {
     }
 
     /// Writes the next bytes.
-    pub fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+    pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
         let Some(to) = &mut self.to else { return Ok(()) };
-        to.write_all(bytes).map_err(|error| match &self.place {
-            Destination::File(path) => format!("{}: {}", part(path).display(), can_not(&error)),
-            Destination::Direct(path) => format!("{}: {}", path.display(), can_not(&error)),
-            _ => format!("standard output: {}", can_not(&error)),
+        to.write_all(bytes).map_err(|source| match &self.place {
+            Destination::File(path) => Error::Write { path: part(path), source },
+            Destination::Direct(path) => Error::Write { path: path.clone(), source },
+            _ => Error::Stdout(source),
         })
     }
 
     /// Renames the finished file.
-    pub fn finish(mut self) -> Result<(), Failure> {
+    pub fn finish(mut self) -> Result<()> {
         if let Some(to) = &mut self.to {
-            to.flush().map_err(|error| format!("get: {}", can_not(&error)))?;
+            to.flush().map_err(Error::Flush)?;
         }
         match &self.place {
             Destination::File(path) => complete(path),
@@ -154,22 +153,22 @@ impl Download {
         }
     }
 
-    /// Ends a failed download, and describes what is left of it.
-    pub fn abandon(self, bytes: u64) -> String {
-        let Destination::File(path) = &self.place else { return String::new() };
+    /// Ends a failed download, and returns the file that keeps the received part, if any.
+    pub fn abandon(self, bytes: u64) -> Option<PathBuf> {
+        let Destination::File(path) = &self.place else { return None };
         if bytes > 0 {
-            return format!("; {} keeps the received part; --resume completes it", part(path).display());
+            return Some(part(path));
         }
         // Nothing was received, so nothing is kept.
         let _ = fs::remove_file(part(path));
         let _ = fs::remove_file(note(path));
-        String::new()
+        None
     }
 }
 
 /// Renames a complete part to its final name.
-pub fn complete(path: &Path) -> Result<(), Failure> {
-    fs::rename(part(path), path).map_err(|error| format!("{}: {}", path.display(), can_not(&error)))?;
+pub fn complete(path: &Path) -> Result<()> {
+    fs::rename(part(path), path).map_err(|source| Error::Write { path: path.to_owned(), source })?;
     let _ = fs::remove_file(note(path)); // it would name a version of a part that no longer exists
     Ok(())
 }

@@ -14,8 +14,9 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpSocket;
 
 use super::Rtt;
-use crate::Failure;
+use crate::error::innermost;
 use crate::serve::{sender, tcp};
+use crate::{Error, Result};
 
 /// The connection, and a second handle on its socket for kernel statistics.
 pub struct Connection {
@@ -26,26 +27,26 @@ pub struct Connection {
 
 impl Connection {
     /// Opens a connection.
-    pub async fn open(to: SocketAddr, cc: Option<&str>) -> Result<Self, Failure> {
+    pub async fn open(to: SocketAddr, cc: Option<&str>) -> Result<Self> {
         let socket = if to.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() };
-        let socket = socket.map_err(|error| error.to_string())?;
+        let socket = socket.map_err(Error::Socket)?;
         if let Some(cc) = cc {
             tcp::control(&socket, "--cc", cc)?;
         }
         let stream = socket.connect(to).await.map_err(|error| match error.kind() {
-            io::ErrorKind::ConnectionRefused => "nothing listens there".to_owned(),
-            _ => error.to_string(),
+            io::ErrorKind::ConnectionRefused => Error::Refused,
+            _ => Error::Socket(error),
         })?;
-        let socket = stream.as_fd().try_clone_to_owned().map_err(|error| error.to_string())?;
+        let socket = stream.as_fd().try_clone_to_owned().map_err(Error::Socket)?;
         let cc = tcp::controlled(&socket);
-        let (requests, connection) = handshake(TokioIo::new(stream)).await.map_err(|error| plain(&error))?;
+        let (requests, connection) = handshake(TokioIo::new(stream)).await.map_err(plain)?;
         tokio::spawn(connection); // the request notices its end
         Ok(Self { requests, socket, cc })
     }
 
     /// Sends a request, and waits for the head of the response.
-    pub async fn ask(&mut self, request: Request<()>) -> Result<Response<Incoming>, Failure> {
-        self.requests.ready().await.map_err(|error| plain(&error))?;
+    pub async fn ask(&mut self, request: Request<()>) -> Result<Response<Incoming>> {
+        self.requests.ready().await.map_err(plain)?;
         let mut request = request.map(|()| Empty::new());
         // In HTTP/1.1 the authority is in a header of its own.
         let uri = request.uri().clone();
@@ -55,7 +56,7 @@ impl Connection {
         if let Some(path) = uri.path_and_query().and_then(|path| path.as_str().parse().ok()) {
             *request.uri_mut() = path;
         }
-        self.requests.send_request(request).await.map_err(|error| plain(&error))
+        self.requests.send_request(request).await.map_err(plain)
     }
 
     pub fn cc(&self) -> &str {
@@ -70,11 +71,11 @@ impl Connection {
 }
 
 /// Next bytes of a response; none at its end.
-pub async fn next(content: &mut Incoming) -> Result<Option<Bytes>, Failure> {
+pub async fn next(content: &mut Incoming) -> Result<Option<Bytes>> {
     loop {
         match content.frame().await {
             None => return Ok(None),
-            Some(Err(error)) => return Err(plain(&error)),
+            Some(Err(error)) => return Err(plain(error)),
             Some(Ok(frame)) => {
                 if let Ok(bytes) = frame.into_data() {
                     return Ok(Some(bytes));
@@ -84,13 +85,9 @@ pub async fn next(content: &mut Incoming) -> Result<Option<Bytes>, Failure> {
     }
 }
 
-/// Describes an error in plain terms.
-fn plain(error: &hyper::Error) -> Failure {
-    let mut cause: &dyn std::error::Error = error;
-    while let Some(next) = cause.source() {
-        cause = next;
-    }
-    let kind = cause.downcast_ref::<io::Error>().map(io::Error::kind);
+/// Classifies an error.
+fn plain(error: hyper::Error) -> Error {
+    let kind = innermost(&error).downcast_ref::<io::Error>().map(io::Error::kind);
     if error.is_incomplete_message()
         || error.is_canceled()
         || error.is_closed()
@@ -99,10 +96,10 @@ fn plain(error: &hyper::Error) -> Failure {
             Some(io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe | io::ErrorKind::UnexpectedEof)
         )
     {
-        return "the server closed the connection".to_owned();
+        return Error::Closed;
     }
     if error.is_parse() {
-        return "what listens there does not speak HTTP/1.1".to_owned();
+        return Error::NotHttp;
     }
-    cause.to_string()
+    Error::Http(error)
 }

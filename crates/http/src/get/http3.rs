@@ -14,7 +14,7 @@ use h3::quic::ConnectionErrorIncoming;
 use hyper::{Request, Response};
 use s2n_quic::Client;
 use s2n_quic::client::Connect;
-use s2n_quic::connection::{Error, Handle};
+use s2n_quic::connection::{self, Handle};
 use s2n_quic::provider::limits::Limits;
 use s2n_quic::provider::tls::rustls as s2n_tls;
 use tokio::time::timeout;
@@ -22,9 +22,9 @@ use tokio::time::timeout;
 use super::Rtt;
 use super::trust::Trust;
 use super::url::Url;
-use crate::Failure;
 use crate::serve::qlog::Logs;
 use crate::serve::sender::{ConnectionStats, Watcher};
+use crate::{BoxError, Error, Result};
 
 /// Flow-control window: the server may send this much unasked. 2.6 Gbit/s at 100 ms.
 const WINDOW: u64 = 32 << 20;
@@ -56,26 +56,28 @@ impl Connection {
         cc: Option<&str>,
         patience: Duration,
         logs: Logs,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self> {
         let cc = cc.unwrap_or(CC);
-        let (tls, trust) = trust.tls().map_err(|error| error.to_string())?;
+        let (tls, trust) = trust.tls().map_err(Error::Tls)?;
         let endpoint = endpoint(to, tls, cc, patience, logs)?;
         let connect = Connect::new(to).with_server_name(url.host());
-        let connection =
-            endpoint.connect(connect).await.map_err(|error| trust.wrong().unwrap_or_else(|| plain(&error)))?;
+        let connection = endpoint
+            .connect(connect)
+            .await
+            .map_err(|error| trust.wrong().map_or_else(|| plain(error), Error::Untrusted))?;
         let handle = connection.handle();
-        let watched = handle.query_event_context(Arc::<ConnectionStats>::clone).map_err(|error| error.to_string())?;
-        let (mut driver, requests) =
-            h3::client::new(tachyon_quic::Connection::new(connection)).await.map_err(|error| ended(&error))?;
+        let watched =
+            handle.query_event_context(Arc::<ConnectionStats>::clone).map_err(|error| Error::Stack(error.into()))?;
+        let (mut driver, requests) = h3::client::new(tachyon_quic::Connection::new(connection)).await.map_err(ended)?;
         tokio::spawn(async move { drop(poll_fn(|context| driver.poll_close(context)).await) });
         Ok(Self { requests, handle, watched, endpoint, cc: cc.to_owned() })
     }
 
     /// Sends a request, and waits for the head of the response.
-    pub async fn ask(&mut self, request: Request<()>) -> Result<Response<Content>, Failure> {
-        let mut stream = self.requests.send_request(request).await.map_err(|error| broken(&error))?;
-        stream.finish().await.map_err(|error| broken(&error))?;
-        let head = stream.recv_response().await.map_err(|error| broken(&error))?;
+    pub async fn ask(&mut self, request: Request<()>) -> Result<Response<Content>> {
+        let mut stream = self.requests.send_request(request).await.map_err(broken)?;
+        stream.finish().await.map_err(broken)?;
+        let head = stream.recv_response().await.map_err(broken)?;
         Ok(head.map(|()| stream))
     }
 
@@ -97,74 +99,68 @@ impl Connection {
     }
 }
 
-fn endpoint(
-    to: SocketAddr,
-    tls: rustls::ClientConfig,
-    cc: &str,
-    patience: Duration,
-    logs: Logs,
-) -> Result<Client, Failure> {
+fn endpoint(to: SocketAddr, tls: rustls::ClientConfig, cc: &str, patience: Duration, logs: Logs) -> Result<Client> {
     let any: SocketAddr =
         if to.is_ipv4() { (Ipv4Addr::UNSPECIFIED, 0).into() } else { (Ipv6Addr::UNSPECIFIED, 0).into() };
-    let fault = |error: &dyn std::fmt::Display| format!("QUIC: {error}");
+    let fault = |error: BoxError| Error::Quic(error);
     let limits = Limits::new()
         .with_max_idle_timeout(patience)
         .and_then(|limits| limits.with_max_handshake_duration(HANDSHAKE.min(patience)))
         .and_then(|limits| limits.with_data_window(WINDOW))
         .and_then(|limits| limits.with_bidirectional_local_data_window(WINDOW))
-        .map_err(|error| fault(&error))?;
+        .map_err(|error| fault(error.into()))?;
     Client::builder()
         .with_limits(limits)
-        .map_err(|error| fault(&error))?
+        .map_err(|error| fault(error.into()))?
         .with_tls(s2n_tls::Client::from(tls))
-        .map_err(|error| fault(&error))?
+        .map_err(|error| fault(error.into()))?
         .with_io(any)
-        .map_err(|error| fault(&error))?
+        .map_err(|error| fault(error.into()))?
         .with_event((Watcher, logs))
-        .map_err(|error| fault(&error))?
-        .with_congestion_controller(Named::new(cc).map_err(|error| format!("--cc: {error}"))?)
-        .map_err(|error| fault(&error))?
+        .map_err(|error| fault(error.into()))?
+        .with_congestion_controller(Named::new(cc)?)
+        .map_err(|error| fault(error.into()))?
         .start()
-        .map_err(|error| fault(&error))
+        .map_err(|error| fault(error.into()))
 }
 
 /// Next bytes of a response; none at its end.
-pub async fn next(content: &mut Content) -> Result<Option<Bytes>, Failure> {
+pub async fn next(content: &mut Content) -> Result<Option<Bytes>> {
     match content.recv_data().await {
         Ok(bytes) => Ok(bytes.map(|mut bytes| bytes.copy_to_bytes(bytes.remaining()))),
-        Err(error) => Err(broken(&error)),
+        Err(error) => Err(broken(error)),
     }
 }
 
-/// Describes a failed connection in plain terms.
-fn plain(error: &Error) -> Failure {
+/// Classifies a failed connection.
+fn plain(error: connection::Error) -> Error {
     match error {
-        Error::MaxHandshakeDurationExceeded { .. } | Error::IdleTimerExpired { .. } => {
-            "no answer over QUIC; does a server listen there, on UDP?".to_owned()
+        connection::Error::MaxHandshakeDurationExceeded { .. } | connection::Error::IdleTimerExpired { .. } => {
+            Error::NoQuicAnswer
         }
-        Error::Transport { code, .. } if (0x100..0x200).contains(&code.as_u64()) => {
-            format!("TLS negotiation with the server failed (alert {})", code.as_u64() - 0x100)
+        connection::Error::Transport { code, .. } if (0x100..0x200).contains(&code.as_u64()) => {
+            Error::Alert(code.as_u64() - 0x100)
         }
-        Error::Application { .. } | Error::Closed { .. } => "the server closed the connection".to_owned(),
-        error => error.to_string(),
+        connection::Error::Application { .. } | connection::Error::Closed { .. } => Error::Closed,
+        error => Error::Stack(error.into()),
     }
 }
 
-fn ended(error: &ConnectionError) -> Failure {
+fn ended(error: ConnectionError) -> Error {
     match error {
         ConnectionError::Timeout { .. } | ConnectionError::Remote { 0: ConnectionErrorIncoming::Timeout, .. } => {
-            "the server stopped sending".to_owned()
+            Error::Stalled
         }
-        ConnectionError::Remote { .. } => "the server closed the connection".to_owned(),
-        error => error.to_string(),
+        ConnectionError::Remote { .. } => Error::Closed,
+        error => Error::Stack(error.into()),
     }
 }
 
-fn broken(error: &StreamError) -> Failure {
+fn broken(error: StreamError) -> Error {
     match error {
         StreamError::ConnectionError { 0: error, .. } => ended(error),
-        StreamError::RemoteTerminate { .. } => "the server aborted the response".to_owned(),
-        StreamError::RemoteClosing { .. } => "the server closed the connection".to_owned(),
-        error => error.to_string(),
+        StreamError::RemoteTerminate { .. } => Error::Aborted,
+        StreamError::RemoteClosing { .. } => Error::Closed,
+        error => Error::Stack(error.into()),
     }
 }

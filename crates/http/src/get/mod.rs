@@ -18,8 +18,8 @@ pub use transfer::{FinishedDownload, Settings};
 pub use trust::{Anchor, Trust};
 pub use url::Url;
 
-use crate::Failure;
 use crate::serve::tcp;
+use crate::{Error, Result};
 use file::Destination;
 use transfer::fetch;
 
@@ -56,21 +56,21 @@ pub fn run(
     downloads: Downloads,
     settings: Settings,
     progress: Arc<impl Progress>,
-) -> Result<Vec<Result<FinishedDownload, Failure>>, Failure> {
+) -> Result<Vec<Result<FinishedDownload>>> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| format!("get: threads: {error}"))?;
+    let runtime = runtime.map_err(|source| Error::Threads { command: "get", source })?;
     let results = runtime.block_on(all(downloads, &Arc::new(settings), &progress));
     runtime.shutdown_background();
     Ok(results)
 }
 
 /// Rejects a name that neither protocol supports, before anything is sent.
-pub fn check_cc(cc: &str, urls: &[Url]) -> Result<(), Failure> {
+pub fn check_cc(cc: &str, urls: &[Url]) -> Result<()> {
     if urls.iter().any(Url::is_quic) {
-        bbrlab_quic::s2n::Named::new(cc).map_err(|error| format!("--cc: {error}"))?;
+        bbrlab_quic::s2n::Named::new(cc)?;
     }
     if !urls.iter().all(Url::is_quic) {
-        tcp::kernels(cc).map_err(|what| format!("--cc: {what}"))?;
+        tcp::kernels(cc).map_err(|error| Error::Flag { flag: "--cc", source: Box::new(error) })?;
     }
     Ok(())
 }
@@ -80,7 +80,7 @@ async fn all(
     downloads: Downloads,
     settings: &Arc<Settings>,
     progress: &Arc<impl Progress>,
-) -> Vec<Result<FinishedDownload, Failure>> {
+) -> Vec<Result<FinishedDownload>> {
     let Downloads { wanted, rounds, parallel, resume } = downloads;
     let places = Arc::new(Semaphore::new(parallel));
     let mut tasks = JoinSet::new();

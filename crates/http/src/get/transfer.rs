@@ -19,9 +19,9 @@ use super::file::{self, Destination, Download, PartialFile, Version};
 use super::trust::Trust;
 use super::url::Url;
 use super::{Progress, Rtt, http1, http3};
-use crate::Failure;
 use crate::serve::qlog::Logs;
 use crate::serve::sender::{self, Sender};
+use crate::{Error, Result};
 
 /// Timeout for the sender's figures, which are not part of the download.
 const REPORT: Duration = Duration::from_secs(2);
@@ -76,8 +76,8 @@ enum Content {
 }
 
 impl Connection {
-    async fn open(url: &Url, settings: &Settings) -> Result<Self, Failure> {
-        let mut said = String::new();
+    async fn open(url: &Url, settings: &Settings) -> Result<Self> {
+        let mut failed = Error::NoAnswer;
         for to in addresses(url).await? {
             let open = async {
                 if let Some(trust) = settings.trust.as_ref().filter(|_| url.is_quic()) {
@@ -90,16 +90,16 @@ impl Connection {
             };
             // QUIC has its own handshake limit, with a more specific error.
             let limit = if url.is_quic() { settings.patience * 2 } else { settings.patience };
-            said = match timeout(limit, open).await {
+            failed = match timeout(limit, open).await {
                 Ok(Ok(connection)) => return Ok(connection),
-                Ok(Err(what)) => what,
-                Err(_) => "no answer".to_owned(),
+                Ok(Err(error)) => error,
+                Err(_) => Error::NoAnswer,
             };
         }
-        Err(said)
+        Err(failed)
     }
 
-    async fn ask(&mut self, request: Request<()>) -> Result<Response<Content>, Failure> {
+    async fn ask(&mut self, request: Request<()>) -> Result<Response<Content>> {
         Ok(match self {
             Self::Tcp(connection) => connection.ask(request).await?.map(Content::Tcp),
             Self::Quic(connection) => connection.ask(request).await?.map(|content| Content::Quic(Box::new(content))),
@@ -128,7 +128,7 @@ impl Connection {
 }
 
 impl Content {
-    async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
+    async fn next(&mut self) -> Result<Option<Bytes>> {
         match self {
             Self::Tcp(content) => http1::next(content).await,
             Self::Quic(content) => http3::next(content).await,
@@ -136,11 +136,11 @@ impl Content {
     }
 }
 
-async fn addresses(url: &Url) -> Result<Vec<SocketAddr>, Failure> {
+async fn addresses(url: &Url) -> Result<Vec<SocketAddr>> {
     let found = tokio::net::lookup_host((url.host(), url.port())).await;
     let mut found: Vec<SocketAddr> = found.map(Iterator::collect).unwrap_or_default();
     if found.is_empty() {
-        return Err(format!("no address of {:?} was found; check the name", url.host()));
+        return Err(Error::NoAddress(url.host().to_owned()));
     }
     // If a host has both families, IPv4 goes first: it reaches more hosts.
     found.sort_by_key(SocketAddr::is_ipv6);
@@ -154,8 +154,8 @@ pub async fn fetch(
     resume: bool,
     settings: &Settings,
     progress: &dyn Progress,
-) -> Result<FinishedDownload, Failure> {
-    let fault = |what: Failure| format!("{}: {what}", url.text());
+) -> Result<FinishedDownload> {
+    let fault = |error| Error::Transfer { url: url.text().to_owned(), source: Box::new(error) };
     let begun = match place {
         Destination::File(path) if resume => file::partial_file(path, url.text())?,
         _ => None,
@@ -165,7 +165,7 @@ pub async fn fetch(
     let connect_s = watch.seconds();
     let request = request(url, begun.as_ref())?;
     let answer = timeout(settings.patience, connection.ask(request)).await;
-    let answer = answer.unwrap_or_else(|_| Err("the server stopped sending".to_owned())).map_err(fault)?;
+    let answer = answer.unwrap_or(Err(Error::Stalled)).map_err(fault)?;
     let first_byte_s = watch.seconds();
     let (head, mut content) = answer.into_parts();
     let start = Start::of(url, head.status, &head.headers, begun.as_ref()).map_err(fault)?;
@@ -180,13 +180,16 @@ pub async fn fetch(
     let fct_s = watch.seconds();
     let short = start.length.is_some_and(|length| taken.bytes < length);
     if came.is_err() || short {
-        let size = start.length.map_or_else(|| "all".to_owned(), |length| (start.from + length).to_string());
-        let what = came.err().unwrap_or_else(|| "the server ended it early".to_owned());
-        let kept = sink.abandon(start.from + taken.bytes);
-        return Err(fault(format!("{what}, after {} of {size} bytes{kept}", start.from + taken.bytes)));
+        let received = start.from + taken.bytes;
+        return Err(fault(Error::Interrupted {
+            source: Box::new(came.err().unwrap_or(Error::EndedEarly)),
+            received,
+            size: start.length.map(|length| start.from + length),
+            kept: sink.abandon(received),
+        }));
     }
     if start.length.is_some_and(|length| taken.bytes > length) {
-        return Err(fault("the server sent more than it announced".to_owned()));
+        return Err(fault(Error::TooLong));
     }
     sink.finish()?;
     let is_ours = head.headers.get(SERVER).is_some_and(|name| name.as_bytes() == sender::SERVER.as_bytes());
@@ -210,14 +213,14 @@ pub async fn fetch(
 }
 
 /// Builds a request for the whole content, or for the rest.
-fn request(url: &Url, begun: Option<&PartialFile>) -> Result<Request<()>, Failure> {
+fn request(url: &Url, begun: Option<&PartialFile>) -> Result<Request<()>> {
     let mut request = Request::get(url.uri().clone()).header(USER_AGENT, concat!("bbrlab/", env!("CARGO_PKG_VERSION")));
     if let Some(begun) = begun
         && let Some(validator) = begun.version.validator()
     {
         request = request.header(RANGE, format!("bytes={}-", begun.bytes)).header(IF_RANGE, validator);
     }
-    request.body(()).map_err(|error| format!("{}: {error}", url.text()))
+    request.body(()).map_err(|source| Error::Request { url: url.text().to_owned(), source })
 }
 
 /// Values from the head of a response.
@@ -230,7 +233,7 @@ struct Start {
 }
 
 impl Start {
-    fn of(url: &Url, status: StatusCode, headers: &HeaderMap, begun: Option<&PartialFile>) -> Result<Self, Failure> {
+    fn of(url: &Url, status: StatusCode, headers: &HeaderMap, begun: Option<&PartialFile>) -> Result<Self> {
         let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
         let length: Option<u64> = text(CONTENT_LENGTH).and_then(|length| length.parse().ok());
         let mut version =
@@ -240,11 +243,11 @@ impl Start {
             (StatusCode::OK, _) => Ok(Self { version, from: 0, length }),
             (StatusCode::PARTIAL_CONTENT, Some(begun)) => {
                 let range = text(CONTENT_RANGE).unwrap_or_default();
-                let (from, size) = parsed(&range).ok_or_else(|| format!("it answers with a range {range:?}"))?;
+                let (from, size) = parsed(&range).ok_or(Error::Range(range))?;
                 let same = version.etag.is_none() || begun.version.etag.is_none() || version.etag == begun.version.etag;
                 let fits = begun.version.size.is_none_or(|before| before == size);
                 if from != begun.bytes || !same || !fits {
-                    return Err("it answers with a part of another version; leave --resume out".to_owned());
+                    return Err(Error::OtherVersion);
                 }
                 version.size = Some(size);
                 Ok(Self { version, from, length: Some(size - from) })
@@ -253,8 +256,8 @@ impl Start {
                 Ok(Self { version: begun.version.clone(), from: begun.bytes, length: Some(0) })
             }
             (status, _) => match text(LOCATION).filter(|_| status.is_redirection()) {
-                Some(location) => Err(format!("it has moved to {location}; use that URL")),
-                None => Err(format!("the server answers {status}")),
+                Some(location) => Err(Error::Moved(location)),
+                None => Err(Error::Status(status)),
             },
         }
     }
@@ -298,11 +301,11 @@ async fn take(
     sink: &mut Download,
     patience: Duration,
     progress: &dyn Progress,
-) -> Result<(), Failure> {
+) -> Result<()> {
     loop {
         match timeout(patience, content.next()).await {
-            Err(_) => return Err("the server stopped sending".to_owned()),
-            Ok(Err(what)) => return Err(what),
+            Err(_) => return Err(Error::Stalled),
+            Ok(Err(error)) => return Err(error),
             Ok(Ok(None)) => return Ok(()),
             Ok(Ok(Some(bytes))) => {
                 taken.add(bytes.len());

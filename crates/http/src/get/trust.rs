@@ -10,10 +10,10 @@ use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, Server
 use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 
-use crate::Failure;
 use crate::serve::certificate::spki_hash;
+use crate::{Error, Result};
 
 /// Bytes of a hash.
 const HASH_BYTES: usize = 32;
@@ -41,12 +41,12 @@ enum Trusted {
 pub struct Trust {
     trusted: Trusted,
     provider: Arc<CryptoProvider>,
-    wrong: Arc<Mutex<Option<String>>>,
+    wrong: Arc<Mutex<Option<rustls::Error>>>,
 }
 
 impl Trust {
     /// Prepares the verification of servers.
-    pub fn new(anchor: Anchor<'_>) -> Result<Self, Failure> {
+    pub fn new(anchor: Anchor<'_>) -> Result<Self> {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let trusted = match anchor {
             Anchor::Anyone => Trusted::Anyone,
@@ -57,12 +57,12 @@ impl Trust {
     }
 
     /// Error of the last certificate, if any.
-    pub fn wrong(&self) -> Option<String> {
+    pub fn wrong(&self) -> Option<rustls::Error> {
         self.wrong.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// TLS configuration for one connection, with errors of its own.
-    pub fn tls(&self) -> Result<(ClientConfig, Self), Error> {
+    pub fn tls(&self) -> Result<(ClientConfig, Self), rustls::Error> {
         let own = Self { wrong: Arc::default(), ..self.clone() };
         let builder = ClientConfig::builder_with_provider(Arc::clone(&self.provider));
         let mut tls = builder
@@ -75,23 +75,24 @@ impl Trust {
     }
 }
 
-fn hash_of(text: &str) -> Result<String, Failure> {
+fn hash_of(text: &str) -> Result<String> {
     match BASE64.decode(text.as_bytes()) {
         Ok(hash) if hash.len() == HASH_BYTES => Ok(text.to_owned()),
-        _ => Err(format!("--spki: {text:?} is not a SHA-256 hash in Base64; `bbrlab serve` prints its own")),
+        _ => Err(Error::Spki(text.to_owned())),
     }
 }
 
 /// The system's authorities, or those of a file.
-fn authorities(file: Option<&Path>, provider: &Arc<CryptoProvider>) -> Result<Arc<WebPkiServerVerifier>, Failure> {
+fn authorities(file: Option<&Path>, provider: &Arc<CryptoProvider>) -> Result<Arc<WebPkiServerVerifier>> {
     let mut roots = RootCertStore::empty();
     match file {
         None => {
             let _ = roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         }
         Some(file) => {
-            let fault = |what: &str| format!("--ca: {}: {what}", file.display());
-            let text = std::fs::read(file).map_err(|error| fault(&error.to_string()))?;
+            let fault = |problem| Error::Authorities { path: file.to_owned(), problem };
+            let text =
+                std::fs::read(file).map_err(|source| Error::TlsFile { flag: "--ca", path: file.to_owned(), source })?;
             for certificate in CertificateDer::pem_slice_iter(&text) {
                 let certificate = certificate.map_err(|_| fault("it contains no certificate in PEM"))?;
                 roots.add(certificate).map_err(|_| fault("a certificate in it cannot be read"))?;
@@ -102,34 +103,9 @@ fn authorities(file: Option<&Path>, provider: &Arc<CryptoProvider>) -> Result<Ar
         }
     }
     if roots.is_empty() {
-        return Err("get: this system has no trusted authority; give --spki HASH, --ca FILE or --insecure".to_owned());
+        return Err(Error::NoAuthority);
     }
-    let built = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider)).build();
-    built.map_err(|error| format!("--ca: {error}"))
-}
-
-/// Remedy for a certificate error.
-fn plain(error: &Error) -> String {
-    let what = match error {
-        Error::InvalidCertificate(
-            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
-        ) => "its certificate is for another name",
-        Error::InvalidCertificate(CertificateError::Expired | CertificateError::ExpiredContext { .. }) => {
-            "its certificate has expired"
-        }
-        Error::InvalidCertificate(CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. }) => {
-            "its certificate is not valid yet"
-        }
-        Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure) => {
-            return "its key does not match --spki".to_owned();
-        }
-        // An authority of the same name with another key did not sign it either.
-        Error::InvalidCertificate(CertificateError::UnknownIssuer | CertificateError::BadSignature) => {
-            "its certificate is not signed by a trusted authority"
-        }
-        _ => "its certificate is rejected",
-    };
-    format!("{what}; give --spki HASH, --ca FILE or --insecure")
+    Ok(WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider)).build()?)
 }
 
 impl ServerCertVerifier for Trust {
@@ -140,7 +116,7 @@ impl ServerCertVerifier for Trust {
         name: &ServerName<'_>,
         ocsp_response: &[u8],
         now: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
+    ) -> Result<ServerCertVerified, rustls::Error> {
         let verified = match &self.trusted {
             Trusted::Anyone => Ok(ServerCertVerified::assertion()),
             Trusted::Key(hash) if spki_hash(certificate).is_ok_and(|own| own == *hash) => {
@@ -152,7 +128,7 @@ impl ServerCertVerifier for Trust {
             }
         };
         if let Err(error) = &verified {
-            *self.wrong.lock().unwrap_or_else(PoisonError::into_inner) = Some(plain(error));
+            *self.wrong.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.clone());
         }
         verified
     }
@@ -162,7 +138,7 @@ impl ServerCertVerifier for Trust {
         message: &[u8],
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
         verify_tls12_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
     }
 
@@ -171,7 +147,7 @@ impl ServerCertVerifier for Trust {
         message: &[u8],
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
         verify_tls13_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
     }
 

@@ -4,7 +4,7 @@
 use hyper::Uri;
 use percent_encoding::percent_decode_str;
 
-use crate::Failure;
+use crate::{Error, Result};
 
 /// A parsed URL.
 #[derive(Clone, Debug)]
@@ -15,8 +15,8 @@ pub struct Url {
 
 impl Url {
     /// Parses an HTTP URL.
-    pub fn parse(text: &str) -> Result<Self, Failure> {
-        let fault = |what: &str| format!("{text}: {what}");
+    pub fn parse(text: &str) -> Result<Self> {
+        let fault = |problem| Error::Url { text: text.to_owned(), problem };
         let uri: Uri = text.parse().map_err(|_| fault("it is not a URL; write https://HOST:PORT/PATH"))?;
         match uri.scheme_str() {
             Some("http" | "https") if uri.host().is_some_and(|host| !host.is_empty()) => {}
@@ -50,20 +50,20 @@ impl Url {
     }
 
     /// File name in the URL's path.
-    pub fn file_name(&self) -> Result<String, Failure> {
+    pub fn file_name(&self) -> Result<String> {
         let last = self.uri.path().rsplit('/').next().unwrap_or_default();
         match percent_decode_str(last).decode_utf8() {
             Ok(name) if !name.is_empty() && name != "." && name != ".." && !name.contains(['/', '\0']) => {
                 Ok(name.into_owned())
             }
-            _ => Err(format!("{}: it names no file; give --output FILE", self.text)),
+            _ => Err(Error::NoFileName(self.text.clone())),
         }
     }
 
-    pub(super) fn at(&self, path: &str) -> Result<Uri, Failure> {
+    pub(super) fn at(&self, path: &str) -> Result<Uri> {
         let mut parts = self.uri.clone().into_parts();
         parts.path_and_query = path.parse().ok();
-        Uri::from_parts(parts).map_err(|error| format!("{}: {error}", self.text))
+        Uri::from_parts(parts).map_err(|error| Error::Request { url: self.text.clone(), source: error.into() })
     }
 }
 

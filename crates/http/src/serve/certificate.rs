@@ -12,7 +12,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::server::ParsedCertificate;
 use time::{Duration, OffsetDateTime};
 
-use crate::Failure;
+use crate::{Error, Result};
 
 /// Validity of a generated certificate. Browsers accept a key by its hash only if it is shorter than 14 days.
 const VALID: Duration = Duration::days(13);
@@ -26,8 +26,8 @@ pub struct Certificate {
 }
 
 /// Generates a self-signed certificate for this host's own names and the address on which it serves.
-pub fn make(address: IpAddr) -> Result<Certificate, Failure> {
-    let fault = |error: rcgen::Error| format!("serve: a certificate: {error}");
+pub fn make(address: IpAddr) -> Result<Certificate> {
+    let fault = |error: rcgen::Error| Error::MakeCertificate(error.into());
     let mut names = vec!["localhost".to_owned(), "127.0.0.1".to_owned(), "::1".to_owned()];
     if !address.is_unspecified() && !names.contains(&address.to_string()) {
         names.push(address.to_string());
@@ -38,7 +38,7 @@ pub fn make(address: IpAddr) -> Result<Certificate, Failure> {
     params.distinguished_name = DistinguishedName::new();
     params.distinguished_name.push(DnType::CommonName, "bbrlab serve");
     let now = OffsetDateTime::from_unix_timestamp_nanos(wall_ns().into());
-    let now = now.map_err(|error| format!("serve: a certificate: {error}"))?;
+    let now = now.map_err(|error| Error::MakeCertificate(error.into()))?;
     params.not_before = now - BEFORE;
     params.not_after = now - BEFORE + VALID;
     let certificate = params.self_signed(&key).map_err(fault)?;
@@ -47,10 +47,10 @@ pub fn make(address: IpAddr) -> Result<Certificate, Failure> {
 }
 
 /// Reads a certificate chain and its key.
-pub fn read(chain: &Path, key: &Path) -> Result<Certificate, Failure> {
-    let fault = |flag: &str, path: &Path, error: pem::Error, wanted: &str| match error {
-        pem::Error::Io(error) => format!("{flag}: {}: {error}", path.display()),
-        _ => format!("{flag}: {}: it holds no {wanted} in PEM", path.display()),
+pub fn read(chain: &Path, key: &Path) -> Result<Certificate> {
+    let fault = |flag, path: &Path, error, wanted| match error {
+        pem::Error::Io(source) => Error::TlsFile { flag, path: path.to_owned(), source },
+        _ => Error::NoPem { flag, path: path.to_owned(), wanted },
     };
     let certificates: Result<Vec<_>, _> =
         CertificateDer::pem_file_iter(chain).and_then(|certificates| certificates.collect());

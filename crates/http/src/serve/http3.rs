@@ -22,8 +22,8 @@ use tokio::task::JoinSet;
 use super::certificate::Certificate;
 use super::qlog::Logs;
 use super::sender::{ConnectionStats, Watcher};
-use super::shared::{Shared, why};
-use crate::Failure;
+use super::shared::Shared;
+use crate::{BoxError, Error, Result};
 
 /// Maximum size of a request's head, bytes.
 const HEAD_MAX: u64 = 16 * 1024;
@@ -39,64 +39,48 @@ const HANDSHAKES: usize = 64;
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
 /// TLS configuration for QUIC, with HTTP/3 as the only protocol.
-fn tls(certificate: Certificate) -> Result<ServerConfig, Failure> {
-    let fault = |error: rustls::Error| format!("serve: certificate: {}", misfit(&error));
+fn tls(certificate: Certificate) -> Result<ServerConfig> {
     let mut tls = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
         .with_protocol_versions(&[&rustls::version::TLS13])
-        .map_err(fault)?
+        .map_err(Error::Certificate)?
         .with_no_client_auth()
         .with_single_cert(certificate.chain, certificate.key)
-        .map_err(fault)?;
+        .map_err(Error::Certificate)?;
     tls.alpn_protocols = vec![b"h3".to_vec()];
     Ok(tls)
 }
 
-/// Describes a certificate or key that cannot be used.
-fn misfit(error: &rustls::Error) -> String {
-    match error {
-        rustls::Error::InconsistentKeys(_) => "the private key does not match the certificate".to_owned(),
-        rustls::Error::InvalidCertificate(_) => "it cannot be read; give an X.509 version 3 certificate".to_owned(),
-        error => error.to_string(),
-    }
-}
-
 /// Opens the listening socket.
-pub fn listen(
-    at: SocketAddr,
-    cc: Named,
-    certificate: Certificate,
-    patience: Duration,
-    logs: Logs,
-) -> Result<Server, Failure> {
+pub fn listen(at: SocketAddr, cc: Named, certificate: Certificate, patience: Duration, logs: Logs) -> Result<Server> {
     let tls = s2n_tls::Server::from(tls(certificate)?);
     // The stack would report only that its endpoint did not start.
-    drop(std::net::UdpSocket::bind(at).map_err(|error| format!("--quic: {at}: {}", why(&error)))?);
-    let fault = |error: &dyn std::fmt::Display| format!("--quic: {at}: {error}");
+    drop(std::net::UdpSocket::bind(at).map_err(|source| Error::Listen { flag: "--quic", at, source })?);
+    let fault = |source: BoxError| Error::Endpoint { at, source };
     let limits = Limits::new()
         .with_max_idle_timeout(patience)
         .and_then(|limits| limits.with_max_handshake_duration(HANDSHAKE))
         .and_then(|limits| limits.with_max_open_remote_bidirectional_streams(REQUESTS))
         .and_then(|limits| limits.with_max_send_buffer_size(SEND_BUFFER))
-        .map_err(|error| fault(&error))?;
+        .map_err(|error| fault(error.into()))?;
     let handshakes = endpoint_limits::Default::builder()
         .with_inflight_handshake_limit(HANDSHAKES)
         .and_then(|limits| limits.build())
-        .map_err(|error| fault(&error))?;
+        .map_err(|error| fault(error.into()))?;
     Server::builder()
         .with_limits(limits)
-        .map_err(|error| fault(&error))?
+        .map_err(|error| fault(error.into()))?
         .with_endpoint_limits(handshakes)
-        .map_err(|error| fault(&error))?
+        .map_err(|error| fault(error.into()))?
         .with_tls(tls)
-        .map_err(|error| fault(&error))?
+        .map_err(|error| fault(error.into()))?
         .with_io(at)
-        .map_err(|error| fault(&error))?
+        .map_err(|error| fault(error.into()))?
         .with_event((Watcher, logs))
-        .map_err(|error| fault(&error))?
+        .map_err(|error| fault(error.into()))?
         .with_congestion_controller(cc)
-        .map_err(|error| fault(&error))?
+        .map_err(|error| fault(error.into()))?
         .start()
-        .map_err(|error| fault(&error))
+        .map_err(|error| fault(error.into()))
 }
 
 /// Serves connections up to the limit; the others are closed with an error code.

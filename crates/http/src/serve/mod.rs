@@ -12,7 +12,6 @@ mod shared;
 mod site;
 pub mod tcp;
 
-use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,7 +20,7 @@ use std::time::Duration;
 use bbrlab_quic::s2n::Named;
 use tokio::sync::Semaphore;
 
-use crate::Failure;
+use crate::{BoxError, Error, Result};
 use qlog::Logs;
 use shared::Shared;
 use site::Site;
@@ -54,16 +53,10 @@ pub struct Settings {
 }
 
 /// Opens files and sockets, passes the text of their addresses to `announce`, and serves until the process ends.
-pub fn run(settings: &Settings, announce: impl FnOnce(&str) -> Result<(), Failure>) -> Result<(), Failure> {
+pub fn run(settings: &Settings, announce: impl FnOnce(&str) -> Result<(), BoxError>) -> Result<()> {
     let root = settings.root.as_deref();
-    let site = Site::new(root, settings.memory_bytes).map_err(|error| {
-        let what = match error.kind() {
-            io::ErrorKind::NotFound => "it does not exist".to_owned(),
-            io::ErrorKind::NotADirectory => "it is not a directory".to_owned(),
-            _ => error.to_string(),
-        };
-        format!("--root: {}: {what}", root.unwrap_or("".as_ref()).display())
-    })?;
+    let site = Site::new(root, settings.memory_bytes)
+        .map_err(|source| Error::Root { path: settings.root.clone().unwrap_or_default(), source })?;
     let shared = Arc::new(Shared {
         site,
         connections: settings.connections,
@@ -72,15 +65,15 @@ pub fn run(settings: &Settings, announce: impl FnOnce(&str) -> Result<(), Failur
         answers: Semaphore::new(http3::ANSWERS),
         log: settings.log,
     });
-    let cc = Named::new(&settings.cc).map_err(|error| format!("--cc: {error}"))?;
+    let cc = Named::new(&settings.cc)?;
     let logs = Logs::of(settings.qlog.as_deref())?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| format!("serve: threads: {error}"))?;
+    let runtime = runtime.map_err(|source| Error::Threads { command: "serve", source })?;
     runtime.block_on(async {
         let mut said = String::new();
         let tcp = settings.tcp.map(|at| tcp::listen(at, settings.tcp_cc.as_deref())).transpose()?;
         if let Some(listener) = &tcp {
-            let at = listener.local_addr().map_err(|error| format!("--tcp: {error}"))?;
+            let at = listener.local_addr().map_err(|source| Error::LocalAddress { flag: "--tcp", source })?;
             said += &format!("http://{at}/ on TCP, {}\n", tcp::controlled(listener));
         }
         let quic = match settings.quic {
@@ -91,20 +84,20 @@ pub fn run(settings: &Settings, announce: impl FnOnce(&str) -> Result<(), Failur
                     None => certificate::make(at.ip())?,
                 };
                 let hash = certificate::spki_hash(&certificate.chain[0]);
-                let hash = hash.map_err(|_| "--cert: its first certificate cannot be read".to_owned())?;
+                let hash = hash.map_err(|_| Error::FirstCertificate)?;
                 let server = http3::listen(at, cc, certificate, settings.patience, logs)?;
-                let at = server.local_addr().map_err(|error| format!("--quic: {error}"))?;
+                let at = server.local_addr().map_err(|source| Error::LocalAddress { flag: "--quic", source })?;
                 said += &format!("https://{at}/ on QUIC, {}; --spki {hash}\n", settings.cc);
                 Some(server)
             }
         };
-        announce(&said)?;
+        announce(&said).map_err(Error::Announce)?;
         let serving = [
             tcp.map(|listener| tokio::spawn(tcp::serve(listener, Arc::clone(&shared)))),
             quic.map(|server| tokio::spawn(http3::serve(server, Arc::clone(&shared)))),
         ];
         for task in serving.into_iter().flatten() {
-            task.await.map_err(|error| format!("serve: {error}"))?;
+            task.await?;
         }
         Ok(())
     })

@@ -14,7 +14,7 @@ use s2n_quic::provider::event::events::{self, BbrState, EndpointType, PacketHead
 use s2n_quic::provider::event::{ConnectionInfo, ConnectionMeta, Subscriber};
 use serde_json::{Map, Value};
 
-use crate::Failure;
+use crate::{Error, Result};
 
 /// Logs of connections in one directory, or none. Clones number their connections together.
 #[derive(Clone, Debug, Default)]
@@ -28,14 +28,9 @@ struct Directory {
 
 impl Logs {
     /// Creates the directory if necessary, and logs there.
-    pub fn of(dir: Option<&Path>) -> Result<Self, Failure> {
+    pub fn of(dir: Option<&Path>) -> Result<Self> {
         let Some(path) = dir else { return Ok(Self(None)) };
-        fs::create_dir_all(path).map_err(|error| match error.kind() {
-            io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => {
-                format!("--qlog: {}: it is not a directory; name one", path.display())
-            }
-            _ => format!("--qlog: {}: {error}", path.display()),
-        })?;
+        fs::create_dir_all(path).map_err(|source| Error::Qlog { path: path.to_owned(), source })?;
         Ok(Self(Some(Arc::new(Directory { path: path.to_owned(), connections: AtomicU64::new(0) }))))
     }
 }

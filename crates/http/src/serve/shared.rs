@@ -1,4 +1,4 @@
-//! State shared by all connections of a server, and the reasons for which it does not open.
+//! State shared by all connections of a server.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::io::{self, Write};
@@ -30,15 +30,5 @@ impl Shared {
             let (method, path) = (&request.method, request.uri.path());
             let _ = writeln!(io::stdout(), "{from} {protocol} {method} {path} {}", status.as_u16());
         }
-    }
-}
-
-/// Describes a failure to open a socket, with the remedy.
-pub fn why(error: &io::Error) -> String {
-    match error.kind() {
-        io::ErrorKind::AddrInUse => "something else listens there; name another port".to_owned(),
-        io::ErrorKind::AddrNotAvailable => "this host has no such address; name one of its own".to_owned(),
-        io::ErrorKind::PermissionDenied => "this port needs root; name one from 1024 on".to_owned(),
-        _ => error.to_string(),
     }
 }

@@ -26,8 +26,8 @@ use tokio::sync::Semaphore;
 
 use super::activity::Activity;
 use super::sender;
-use super::shared::{Shared, why};
-use crate::Failure;
+use super::shared::Shared;
+use crate::{Error, Result};
 
 /// Maximum size of a request's head, bytes.
 const HEAD_MAX: usize = 16 * 1024;
@@ -39,22 +39,20 @@ const BACKLOG: u32 = 1024;
 const BREATH: Duration = Duration::from_millis(100);
 
 /// Resolves a congestion control, given by our name or the kernel's, to the kernel's name.
-pub fn kernels(text: &str) -> Result<String, Failure> {
+pub fn kernels(text: &str) -> Result<String> {
     match AlgorithmConfig::named(text.split(',').next().unwrap_or_default()) {
-        Some(_) if text.contains(',') => {
-            Err(format!("{text}: the kernel's algorithms take no parameters here; write the name alone"))
-        }
+        Some(_) if text.contains(',') => Err(Error::CcParameters(text.to_owned())),
         Some(algorithm) => Ok(kernel_cc(&algorithm).map_or_else(|_| kernel_name(text), str::to_owned)),
         None => Ok(text.to_owned()),
     }
 }
 
 /// Sets a socket's congestion control.
-pub fn control(socket: &impl AsFd, flag: &str, name: &str) -> Result<(), Failure> {
-    let kernels = kernels(name).map_err(|what| format!("{flag}: {what}"))?;
+pub fn control(socket: &impl AsFd, flag: &'static str, name: &str) -> Result<()> {
+    let kernels = kernels(name).map_err(|error| Error::Flag { flag, source: Box::new(error) })?;
     setsockopt(socket, sockopt::TcpCongestion, &OsString::from(&kernels)).map_err(|error| match error {
-        Errno::EPERM => format!("{flag}: {name}: the kernel allows {kernels} to root only; see net.ipv4.tcp_allowed_congestion_control"),
-        _ => format!("{flag}: {name}: this kernel has no congestion control {kernels}; see `bbrlab doctor`, or load ours with `bbrlab host load`"),
+        Errno::EPERM => Error::CcDenied { flag, name: name.to_owned(), kernels },
+        _ => Error::CcUnknown { flag, name: name.to_owned(), kernels },
     })
 }
 
@@ -65,8 +63,8 @@ pub fn controlled(socket: &impl AsFd) -> String {
 }
 
 /// Opens the listening socket.
-pub fn listen(at: SocketAddr, cc: Option<&str>) -> Result<TcpListener, Failure> {
-    let fault = |error: io::Error| format!("--tcp: {at}: {}", why(&error));
+pub fn listen(at: SocketAddr, cc: Option<&str>) -> Result<TcpListener> {
+    let fault = |source| Error::Listen { flag: "--tcp", at, source };
     let socket = if at.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }.map_err(fault)?;
     socket.set_reuseaddr(true).map_err(fault)?;
     if let Some(cc) = cc {

@@ -61,7 +61,7 @@ pub fn run(args: &GetArgs) -> Result<Verdict, Failure> {
     let results = get::run(downloads, settings, progress)?;
     let (done, failed): (Vec<_>, Vec<_>) = results.into_iter().partition(Result::is_ok);
     let done: Vec<FinishedDownload> = done.into_iter().flatten().collect();
-    let failed: Vec<Failure> = failed.into_iter().filter_map(Result::err).collect();
+    let failed: Vec<Failure> = failed.into_iter().filter_map(Result::err).map(Into::into).collect();
     if args.output.as_deref() != Some(Path::new("-")) && !done.is_empty() {
         print(&if args.json { shown::json(&done)? } else { shown::table(&done) })?;
     }
