@@ -14,8 +14,12 @@ fuzz_target!(|text: &str| match measured::read(text) {
         if !evidence.spec.rate.is_empty() && !evidence.spec.rtt.is_empty()
             && let Err(error) = Kind::parse(&evidence.spec)
         {
+            let error = error.to_string();
             assert!(!error.is_empty() && !error.contains('\n'), "{error:?}");
         }
     }
-    Err(error) => assert!(!error.is_empty() && !error.contains('\n'), "{error:?}"),
+    Err(error) => {
+        let error = error.to_string();
+        assert!(!error.is_empty() && !error.contains('\n'), "{error:?}");
+    }
 });

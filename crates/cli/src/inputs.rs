@@ -50,7 +50,7 @@ pub fn measurement(path: &Path, what: &'static str) -> Result<String, String> {
 /// Reads a population from its file.
 pub fn population(path: &Path) -> Result<Population, String> {
     let place = |error: String| format!("{}: {error}", name(path));
-    Population::from_toml(&measurement(path, "a population").map_err(place)?).map_err(place)
+    Population::from_toml(&measurement(path, "a population").map_err(place)?).map_err(|error| place(error.into()))
 }
 
 /// Expands the parameter file of a flow: `bbr3,params=tuned.toml,size=1MB` becomes `bbr3,beta=0.8,size=1MB`.

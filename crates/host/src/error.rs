@@ -102,12 +102,13 @@ pub enum Error {
         found: u32,
     },
     /// Records that cannot be read.
+    #[cfg(feature = "ab")]
     #[error("{path}: {source}")]
     Records {
         /// Their file.
         path: PathBuf,
         /// The error.
-        source: Box<dyn std::error::Error + Send + Sync>,
+        source: Box<bbrlab_study::Error>,
     },
     /// A running test that does not answer.
     #[error("{0}: the test does not answer; see `bbrlab ab status`")]

@@ -6,6 +6,7 @@ pub mod ab;
 pub mod cdn;
 pub mod choose;
 pub mod comparison;
+mod error;
 pub mod judgement;
 pub mod measured;
 pub mod paths;
@@ -13,3 +14,5 @@ pub mod product;
 pub mod quotes;
 pub mod ss;
 pub mod sweep;
+
+pub use error::{Error, Result};

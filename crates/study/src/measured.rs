@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use crate::paths::KindSpec;
 use crate::ss::{Fields, addresses};
+use crate::{Error, Result};
 use bbrlab_stats::plural::counted;
 use bbrlab_stats::quantile::nearest_position;
 
@@ -56,7 +57,7 @@ const ENOUGH: f64 = 1e6;
 /// Maximum random loss assumed where the counters cannot exclude it. Ours, as where nothing is known.
 const LOSS_UNSEEN: f64 = 1e-3;
 /// Reads a text in any of the three formats.
-pub fn read(text: &str) -> Result<Vec<Connection>, String> {
+pub fn read(text: &str) -> Result<Vec<Connection>> {
     let head = text.trim_start();
     let connections = if head.starts_with('{') || head.starts_with('[') {
         iperf3(head)?
@@ -66,9 +67,7 @@ pub fn read(text: &str) -> Result<Vec<Connection>, String> {
         ss(text)
     };
     if connections.iter().all(|one| one.min_rtt_s.is_none() && one.rate_bps.is_none()) {
-        return Err("it holds no connection's rate or RTT; give what `ss -tin`, `iperf3 -J` or a CSV of TCP_INFO \
-                    (columns tcpi_min_rtt, tcpi_delivery_rate, tcpi_bytes_sent, tcpi_bytes_retrans) wrote"
-            .to_owned());
+        return Err(Error::NoSamples);
     }
     Ok(connections)
 }
@@ -165,13 +164,13 @@ impl Connection {
 }
 
 /// Reads `iperf3 -J` of the sending side.
-fn iperf3(text: &str) -> Result<Vec<Connection>, String> {
-    let value: Value = serde_json::from_str(text).map_err(|error| format!("line {}: it is not JSON", error.line()))?;
+fn iperf3(text: &str) -> Result<Vec<Connection>> {
+    let value: Value = serde_json::from_str(text).map_err(Error::NotJson)?;
     if let Some(error) = value["error"].as_str() {
-        return Err(format!("the test failed: iperf3 says {error:?}"));
+        return Err(Error::Iperf3(error.to_owned()));
     }
     if value["start"]["test_start"]["protocol"].as_str().is_some_and(|protocol| protocol != "TCP") {
-        return Err("it is a test of UDP; run iperf3 without -u".to_owned());
+        return Err(Error::Udp);
     }
     let cc = value["end"]["sender_tcp_congestion"].as_str().map(str::to_owned);
     let host = |key: &str| value["start"]["connected"][0][key].as_str().unwrap_or("iperf3").to_owned();
@@ -196,12 +195,12 @@ fn iperf3(text: &str) -> Result<Vec<Connection>, String> {
 }
 
 /// Reads records of TCP_INFO: a CSV with the kernel's names in its header, and optionally `local` and `peer`.
-fn records(text: &str) -> Result<Vec<Connection>, String> {
+fn records(text: &str) -> Result<Vec<Connection>> {
     if let Some(line) = crate::quotes::left_open(text.as_bytes()) {
-        return Err(format!("line {line}: a quote opens here and is never closed; close it"));
+        return Err(Error::at(format!("line {line}"))(Error::OpenQuote));
     }
     let mut lines = text.lines().enumerate();
-    let (_, head) = lines.next().ok_or("it is empty")?;
+    let (_, head) = lines.next().ok_or(Error::Empty)?;
     let names: Vec<&str> = head.split(',').map(str::trim).collect();
     let place = |name: &str| names.iter().position(|known| *known == name);
     let (min_rtt, rtt, rate) = (place("tcpi_min_rtt"), place("tcpi_rtt"), place("tcpi_delivery_rate"));
@@ -211,11 +210,13 @@ fn records(text: &str) -> Result<Vec<Connection>, String> {
     let mut found = Vec::new();
     for (nth, line) in lines.filter(|(_, line)| !line.trim().is_empty()) {
         let cells: Vec<&str> = line.split(',').map(str::trim).collect();
-        let get = |place: Option<usize>| -> Result<Option<f64>, String> {
+        let get = |place: Option<usize>| -> Result<Option<f64>> {
             let Some(cell) = place.and_then(|place| cells.get(place)).filter(|cell| !cell.is_empty()) else {
                 return Ok(None);
             };
-            cell.parse().map(Some).map_err(|_| format!("line {}: {cell:?} is not a number", nth + 1))
+            cell.parse()
+                .map(Some)
+                .map_err(|_| Error::at(format!("line {}", nth + 1))(Error::NotANumber((*cell).to_owned())))
         };
         let text = |place: usize| cells.get(place).map(|cell| (*cell).to_owned());
         let limited = get(limited)?.is_some_and(|flag| flag != 0.0);
@@ -484,7 +485,7 @@ mod tests {
             "{\"error\":\"unable to connect\"}",
             "{\"start\":{\"test_start\":{\"protocol\":\"UDP\"}}}",
         ] {
-            let error = read(text).unwrap_err();
+            let error = read(text).unwrap_err().to_string();
             assert!(!error.is_empty() && !error.contains('\n'), "{text:?}: {error}");
         }
     }

@@ -8,6 +8,7 @@ use bbrlab_core::Rng;
 use serde::{Deserialize, Serialize};
 
 use crate::sweep::Row;
+use crate::{Error, Result};
 use bbrlab_sim::scenario::{BitRate, FlowSpec, Problem, Ratio, Scenario, ScenarioFile, TimeSpan, read_toml};
 
 /// Target number of packets of a run, so that fast paths cost no more than slow ones. Ours.
@@ -43,13 +44,13 @@ impl Range {
     }
 
     /// Parses `A` or `A..B`, each end by `one`.
-    fn parse(text: &str, one: &dyn Fn(&str) -> Result<f64, String>) -> Result<Self, String> {
+    fn parse(text: &str, one: &dyn Fn(&str) -> Result<f64>) -> Result<Self> {
         if text.contains("...") {
-            return Err(format!("{text:?} has three dots; write two, as in LOW..HIGH"));
+            return Err(Error::ThreeDots { text: text.to_owned(), example: "LOW..HIGH" });
         }
         let (low, high) = text.split_once("..").unwrap_or((text, text));
         if low.trim().is_empty() != high.trim().is_empty() {
-            return Err(format!("{text:?} lacks an end; write LOW..HIGH, or one value"));
+            return Err(Error::NoEnd(text.to_owned()));
         }
         let (low, high) = (low.trim(), high.trim());
         // A unit after the second end applies to both, as in 20..50mbit.
@@ -59,7 +60,7 @@ impl Range {
         let low = if is_unit && low.ends_with(number) { format!("{low}{unit}") } else { low.to_owned() };
         let range = Self { low: one(&low)?, high: one(high)? };
         if range.low > range.high {
-            return Err(format!("{text:?} runs backwards; write the smaller end first"));
+            return Err(Error::Backwards(text.to_owned()));
         }
         Ok(range)
     }
@@ -156,39 +157,38 @@ pub struct Kind {
 
 impl Kind {
     /// Parses the texts; an error names the key.
-    pub fn parse(spec: &KindSpec) -> Result<Self, String> {
-        let fault = |key: &'static str| move |what: String| format!("{key}: {what}");
-        let rate = |text: &str| text.parse::<BitRate>().map(|rate| rate.0 as f64).map_err(|e| e.to_string());
-        let time = |text: &str| text.parse::<TimeSpan>().map(|time| time.0 as f64 / 1e9).map_err(|e| e.to_string());
+    pub fn parse(spec: &KindSpec) -> Result<Self> {
+        let rate = |text: &str| Ok(text.parse::<BitRate>()?.0 as f64);
+        let time = |text: &str| Ok(text.parse::<TimeSpan>()?.0 as f64 / 1e9);
         let is_drain = !spec.buffer.contains("bdp");
         let buffer = |text: &str| match text.strip_suffix("bdp") {
             Some(number) if !is_drain => number.parse::<f64>().ok().filter(|b| *b > 0.0).ok_or_else(|| no_buffer(text)),
             None if is_drain => time(text).map_err(|_| no_buffer(text)),
             _ => Err(no_buffer(text)),
         };
-        let loss = |text: &str| match text.parse::<Ratio>().map_err(|e| e.to_string())?.0 {
-            1.0 => Err(format!("{text:?} lets nothing through; write less than 100%")),
+        let loss = |text: &str| match text.parse::<Ratio>()?.0 {
+            1.0 => Err(Error::LosesAll(text.to_owned())),
             ratio => Ok(ratio),
         };
         let count = |text: &str| {
             let count = text.parse::<u32>().ok().filter(|count| *count <= 100);
-            count.map(f64::from).ok_or_else(|| format!("{text:?} is not a number of flows; write one from 0 to 100"))
+            count.map(f64::from).ok_or_else(|| Error::FlowCount(text.to_owned()))
         };
         let kind = Self {
-            rate_bps: Range::parse(&spec.rate, &rate).map_err(fault("rate"))?,
-            rtt_s: Range::parse(&spec.rtt, &time).map_err(fault("rtt"))?,
-            buffer: Range::parse(&spec.buffer, &buffer).map_err(fault("buffer"))?,
-            loss: Range::parse(&spec.loss, &loss).map_err(fault("loss"))?,
-            rivals: Range::parse(&spec.rivals, &count).map_err(fault("rivals"))?,
-            rival_flows: rival_flows(&spec.rival_flows).map_err(fault("rival_flows"))?,
+            rate_bps: Range::parse(&spec.rate, &rate).map_err(Error::at("rate"))?,
+            rtt_s: Range::parse(&spec.rtt, &time).map_err(Error::at("rtt"))?,
+            buffer: Range::parse(&spec.buffer, &buffer).map_err(Error::at("buffer"))?,
+            loss: Range::parse(&spec.loss, &loss).map_err(Error::at("loss"))?,
+            rivals: Range::parse(&spec.rivals, &count).map_err(Error::at("rivals"))?,
+            rival_flows: rival_flows(&spec.rival_flows).map_err(Error::at("rival_flows"))?,
             is_drain,
             weight: spec.weight,
         };
         if kind.rtt_s.low < 1e-6 {
-            return Err(format!("rtt: {:?} is too short; write at least 1us", spec.rtt));
+            return Err(Error::at("rtt")(Error::TooShort { found: format!("{:?}", spec.rtt), min: "1us" }));
         }
         if !(kind.weight.is_finite() && kind.weight > 0.0) {
-            return Err(format!("weight: {} is not a weight; write a number above 0", kind.weight));
+            return Err(Error::at("weight")(Error::Weight(kind.weight)));
         }
         Ok(kind)
     }
@@ -224,21 +224,21 @@ impl Kind {
 }
 
 /// Parses flows that may be rivals: one each, from the start, without a size or a name.
-fn rival_flows(texts: &[String]) -> Result<Vec<String>, String> {
+fn rival_flows(texts: &[String]) -> Result<Vec<String>> {
     if texts.is_empty() {
-        return Err("there is none; write at least one, as in [\"cubic\", \"bbr1\"]".to_owned());
+        return Err(Error::NoRivals);
     }
     for text in texts {
-        let flow: FlowSpec = text.parse().map_err(|error| format!("{error}"))?;
+        let flow: FlowSpec = text.parse()?;
         if flow.count != 1 || flow.start.0 != 0 || flow.options.size.is_some() || flow.options.name.is_some() {
-            return Err(format!("{text:?} sets count, start, size or name; leave them out"));
+            return Err(Error::RivalOptions(text.clone()));
         }
     }
     Ok(texts.to_vec())
 }
 
-fn no_buffer(text: &str) -> String {
-    format!("{text:?} is not a buffer size; write multiples of the BDP or a drain time, as in 0.5bdp..4bdp or 50ms")
+fn no_buffer(text: &str) -> Error {
+    Error::Buffer(text.to_owned())
 }
 
 /// A population file in TOML.
@@ -267,15 +267,15 @@ impl Population {
     }
 
     /// Parses a population file; an error gives the path's number.
-    pub fn from_toml(text: &str) -> Result<Self, String> {
+    pub fn from_toml(text: &str) -> Result<Self> {
         let file: PopulationFile = read_toml(text).map_err(|(line, error)| match error.problem {
-            Problem::MissingKey("path") => "it has no [[path]]; write at least one".to_owned(),
-            _ => format!("line {line}: {error}"),
+            Problem::MissingKey("path") => Error::NoTables("path"),
+            _ => Error::at(format!("line {line}"))(error),
         })?;
         if file.path.is_empty() {
-            return Err("it has no [[path]]; write at least one".to_owned());
+            return Err(Error::NoTables("path"));
         }
-        let kind = |(nth, spec)| Kind::parse(spec).map_err(|error| format!("path {}: {error}", nth + 1));
+        let kind = |(nth, spec)| Kind::parse(spec).map_err(Error::at(format!("path {}", nth + 1)));
         Ok(Self { name: file.name, kinds: file.path.iter().enumerate().map(kind).collect::<Result<_, _>>()? })
     }
 
@@ -368,9 +368,9 @@ pub struct Path {
 
 impl Path {
     /// Scenario of one flow, in the syntax of `--flow`, on this path.
-    pub fn scenario(&self, conditions: &Conditions, flow: &str, seed: u64) -> Result<Scenario, String> {
+    pub fn scenario(&self, conditions: &Conditions, flow: &str, seed: u64) -> Result<Scenario> {
         let mut scenario = Scenario { seed, ..Scenario::default() };
-        let mut set = |key: &str, text: String| scenario.set(key, &text).map_err(|error| error.to_string());
+        let mut set = |key: &str, text: String| scenario.set(key, &text);
         match &conditions.trace {
             Some((name, _)) => set("trace", name.clone())?,
             None => set("rate", format!("{}bit", self.rate_bps.round()))?,
@@ -412,7 +412,7 @@ impl Path {
     }
 
     /// Runs a flow on the path.
-    pub fn run(&self, conditions: &Conditions, flow: &str, seed: u64) -> Result<Row, String> {
+    pub fn run(&self, conditions: &Conditions, flow: &str, seed: u64) -> Result<Row> {
         let sourced = ScenarioFile::from(self.scenario(conditions, flow, seed)?);
         let trace = |file: &str| match &conditions.trace {
             Some((_, text)) => Ok(text.clone()),
@@ -478,11 +478,11 @@ mod tests {
             ("1mbit", "12p", "buffer: "),
             ("1mbit", "-1bdp", "buffer: "),
         ] {
-            let error = Kind::parse(&spec(rate, buffer)).unwrap_err();
+            let error = Kind::parse(&spec(rate, buffer)).unwrap_err().to_string();
             assert!(error.contains(what), "{rate} {buffer}: {error}");
         }
-        assert!(Population::from_toml("[[path]]\nrate = 1").unwrap_err().starts_with("line 2"));
-        assert!(Population::from_toml("path = []").unwrap_err().contains("at least one"));
+        assert!(Population::from_toml("[[path]]\nrate = 1").unwrap_err().to_string().starts_with("line 2"));
+        assert!(Population::from_toml("path = []").unwrap_err().to_string().contains("at least one"));
     }
 
     /// Trap: parameters tuned without rivals took 93 % of a link beside CUBIC, without any warning.
@@ -505,7 +505,7 @@ mod tests {
         let row = drawn[0].run(&Conditions::default(), "bbr1", 1).unwrap();
         assert_eq!((row.get(Metric::Flows), row.get(Metric::FirstFlows)), (4.0, 1.0));
         let bad = KindSpec { rival_flows: vec!["cubic*2".to_owned()], ..spec };
-        assert!(Kind::parse(&bad).unwrap_err().starts_with("rival_flows: \"cubic*2\""));
+        assert!(Kind::parse(&bad).unwrap_err().to_string().starts_with("rival_flows: \"cubic*2\""));
     }
 
     #[test]

@@ -4,6 +4,8 @@
 use serde::Deserialize;
 use toml::{Table, Value};
 
+use crate::{Error, Result};
+
 /// One axis of the product.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -51,13 +53,13 @@ pub struct Product {
 
 impl Product {
     /// Checks the axes and builds the product.
-    pub fn new(base: &Table, axes: &[Vary]) -> Result<Self, String> {
+    pub fn new(base: &Table, axes: &[Vary]) -> Result<Self> {
         let axes: Vec<(String, Vec<Point>)> =
-            axes.iter().map(|vary| Ok((vary.name.clone(), points(vary)?))).collect::<Result<_, String>>()?;
+            axes.iter().map(|vary| Ok((vary.name.clone(), points(vary)?))).collect::<Result<_>>()?;
         if let Some((index, (name, _))) =
             axes.iter().enumerate().find(|(i, (n, _))| axes[..*i].iter().any(|a| a.0 == *n))
         {
-            return Err(format!("axis {index} has the name {name:?} of an earlier axis; choose another name"));
+            return Err(Error::AxisTaken { index, name: name.clone() });
         }
         Ok(Self { base: base.clone(), axes })
     }
@@ -95,7 +97,7 @@ impl Product {
     }
 
     /// Returns the run of combination `index`.
-    pub fn run(&self, index: usize) -> Result<PlannedRun, String> {
+    pub fn run(&self, index: usize) -> Result<PlannedRun> {
         let points = self.points(index);
         let mut scenario = self.base.clone();
         for point in &points {
@@ -107,7 +109,7 @@ impl Product {
             fill_in(value, &labels);
         }
         if let Some(open) = scenario.values().find_map(open_place) {
-            return Err(format!("{open:?} has a placeholder without an axis"));
+            return Err(Error::Placeholder(open.to_owned()));
         }
         let names: Vec<String> = labels.iter().map(|(axis, label)| format!("{axis}={label}")).collect();
         let name = if names.is_empty() { "run".to_owned() } else { names.join(",") };
@@ -167,18 +169,18 @@ fn scalar(value: &Value) -> Option<String> {
     }
 }
 
-fn points(vary: &Vary) -> Result<Vec<Point>, String> {
+fn points(vary: &Vary) -> Result<Vec<Point>> {
     let name = &vary.name;
+    let at = || Error::at::<Error>(format!("axis {name:?}"));
     if vary.values.is_empty() {
-        return Err(format!("axis {name:?} has no values; write at least one"));
+        return Err(Error::NoValues(name.clone()));
     }
     let mut points: Vec<Point> = Vec::new();
     for (index, value) in vary.values.iter().enumerate() {
         points.push(match value {
-            Value::Table(table) => point_of_table(table, index).map_err(|e| format!("axis {name:?}: {e}"))?,
+            Value::Table(table) => point_of_table(table, index).map_err(at())?,
             plain => {
-                let label =
-                    scalar(plain).ok_or_else(|| format!("axis {name:?}: {plain} is not text, a number or a table"))?;
+                let label = scalar(plain).ok_or_else(|| at()(Error::AxisValue(plain.clone())))?;
                 let mut set = Table::new();
                 if let Some(key) = &vary.key {
                     set.insert(key.clone(), plain.clone());
@@ -188,26 +190,23 @@ fn points(vary: &Vary) -> Result<Vec<Point>, String> {
         });
     }
     if let Some((_, twice)) = points.iter().enumerate().find(|(n, p)| points[..*n].iter().any(|q| q.label == p.label)) {
-        return Err(format!("axis {name:?}: {:?} appears twice; write it once", twice.label));
+        return Err(at()(Error::Twice(twice.label.clone())));
     }
     if let Some(bad) = points.iter().find(|p| p.label.contains([',', '='])) {
-        return Err(format!(
-            "axis {name:?}: label {:?} holds a comma or an equals sign; give a table with `label`",
-            bad.label
-        ));
+        return Err(at()(Error::Label(bad.label.clone())));
     }
     Ok(points)
 }
 
 /// Parses `{ label = …, x = …, any scenario key = … }`.
-fn point_of_table(table: &Table, index: usize) -> Result<Point, String> {
+fn point_of_table(table: &Table, index: usize) -> Result<Point> {
     let mut set = table.clone();
-    let label = set.remove("label").as_ref().and_then(scalar).ok_or("a value without `label`")?;
+    let label = set.remove("label").as_ref().and_then(scalar).ok_or(Error::NoLabel)?;
     let x = match set.remove("x") {
         None => leading_number(&label).unwrap_or(index as f64),
         Some(Value::Float(x)) => x,
         Some(Value::Integer(x)) => x as f64,
-        Some(other) => return Err(format!("x of {label:?} is {other}, not a number")),
+        Some(other) => return Err(Error::Position { label, found: other }),
     };
     Ok(Point { label, x, set })
 }

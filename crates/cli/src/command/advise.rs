@@ -11,6 +11,7 @@ use std::fmt::Write as _;
 use bbrlab_sim::link::DeliveryTrace;
 use bbrlab_sim::scenario::{DemandLink, FlowSpec, Schedule, TimeSpan};
 use bbrlab_stats::number::{or_dash, significant};
+use bbrlab_study::Error;
 use bbrlab_study::choose::advise::{
     self, Advice, Candidate, DRAWS_LEAST, Figure, Question, Reason, SURE, WORTH_A_CHANGE,
 };
@@ -216,7 +217,7 @@ fn known(args: &AdviseArgs) -> Result<PathKnowledge, Failure> {
         Some(path) => {
             let place = |error: String| format!("{}: {error}", inputs::name(path));
             let connections = measured::read(&inputs::measurement(path, "a measurement").map_err(place)?);
-            Some(measured::evidence(&connections.map_err(place)?))
+            Some(measured::evidence(&connections.map_err(|error| place(error.into()))?))
         }
     };
     let mut spec = evidence.as_ref().map_or_else(KindSpec::unknown, |evidence| evidence.spec.clone());
@@ -249,7 +250,10 @@ fn known(args: &AdviseArgs) -> Result<PathKnowledge, Failure> {
             ));
         }
     }
-    let kind = Kind::parse(&spec).map_err(|error| format!("--{}", error.replacen("rival_flows", "rival-flows", 1)))?;
+    let kind = Kind::parse(&spec).map_err(|error| match error {
+        Error::At { place, source } => format!("--{}: {source}", place.replace('_', "-")),
+        error => error.into(),
+    })?;
     let (said, current) = evidence.map_or((Vec::new(), None), |evidence| (evidence.said, evidence.current));
     Ok(PathKnowledge { population: Population::of(kind), conditions, said, current })
 }

@@ -110,7 +110,7 @@ fn work(args: &CdnArgs) -> Result<StudyInput, Failure> {
         });
     };
     let shown = inputs::name(path);
-    let fault = |what: String| format!("{shown}:{what}");
+    let fault = |error: bbrlab_study::Error| format!("{shown}:{error}");
     let bytes = inputs::table(path).map_err(|error| format!("{shown}: {error}; name a population or a table"))?;
     match kind(path, &bytes)? {
         PopulationFormat::Distributions => {
@@ -151,7 +151,7 @@ fn change(
 /// Format of a population.
 enum PopulationFormat {
     Distributions,
-    Table(fn(Vec<u8>) -> Result<table::Sheet, String>),
+    Table(fn(Vec<u8>) -> bbrlab_study::Result<table::Sheet>),
 }
 
 /// Detects the format by the file's extension; for standard input, by its first bytes.

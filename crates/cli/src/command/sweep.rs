@@ -191,7 +191,7 @@ fn one(
     writing: &Mutex<()>,
 ) -> Result<Row, Failure> {
     if !args.samples {
-        return sweep.run(index);
+        return Ok(sweep.run(index)?);
     }
     let (row, setup, mut output) = sweep.run_with_series(index)?;
     output.result.scenario =
@@ -251,7 +251,7 @@ fn specified(args: &SweepArgs) -> Result<Sweep, Failure> {
     if !args.samples {
         base.insert("sample".to_owned(), "0s".into());
     }
-    Sweep::new(base, &axes, (env!("CARGO_PKG_VERSION"), &build()))
+    Ok(Sweep::new(base, &axes, (env!("CARGO_PKG_VERSION"), &build()))?)
 }
 
 /// Identifies this build: a hash of the program's bytes.
@@ -263,7 +263,7 @@ fn build() -> String {
 /// The `[[vary]]` tables of a file.
 fn vary_of(value: toml::Value) -> Result<Vec<Vary>, String> {
     let tables: Vec<Vary> = bbrlab_sim::scenario::read(value).map_err(|error| error.to_string())?;
-    tables.into_iter().map(|vary| axis::vary(&vary.name, vary.values)).collect()
+    tables.into_iter().map(|vary| Ok(axis::vary(&vary.name, vary.values)?)).collect()
 }
 
 /// The figures to show, by name.

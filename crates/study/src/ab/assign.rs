@@ -11,7 +11,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use siphasher::sip::SipHasher13;
 
-use bbrlab_stats::plural::counted;
+use crate::{Error, Result};
 
 /// Number of hash buckets: shares are counted in hundredths of a per cent.
 pub const BUCKETS: usize = 10_000;
@@ -72,11 +72,11 @@ impl fmt::Display for Key {
 }
 
 impl FromStr for Key {
-    type Err = String;
+    type Err = Error;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self> {
         let text = text.trim();
-        let fault = || "it is not a key; write 32 hexadecimal digits".to_owned();
+        let fault = || Error::NotAKey;
         let half = |range: std::ops::Range<usize>| {
             text.get(range).and_then(|half| u64::from_str_radix(half, 16).ok()).ok_or_else(fault)
         };
@@ -173,18 +173,17 @@ pub struct Shares(pub Vec<u32>);
 
 impl Shares {
     /// Parses `50,25,25`: one share per arm.
-    pub fn parse(text: &str, arms: usize) -> Result<Self, String> {
+    pub fn parse(text: &str, arms: usize) -> Result<Self> {
         let shares: Vec<u32> = text.split(',').map(|one| hundredths(one.trim())).collect::<Result<_, _>>()?;
         if shares.len() != arms {
-            let has = counted(shares.len(), "share");
-            return Err(format!("{text:?} has {has} for {arms} arms; write one for each"));
+            return Err(Error::ShareCount { text: text.to_owned(), found: shares.len(), arms });
         }
         let sum: u32 = shares.iter().sum();
         if sum as usize > BUCKETS {
-            return Err(format!("{text:?} adds up to {} %; write 100 or less", f64::from(sum) / 100.0));
+            return Err(Error::ShareSum { text: text.to_owned(), percent: f64::from(sum) / 100.0 });
         }
         if sum == 0 {
-            return Err(format!("{text:?} gives no arm a share"));
+            return Err(Error::NoShare(text.to_owned()));
         }
         Ok(Self(shares))
     }
@@ -200,14 +199,11 @@ impl Shares {
     }
 
     /// Gives every arm but the first the share in `text`; the first gets the rest.
-    pub fn canary(text: &str, arms: usize) -> Result<Self, String> {
+    pub fn canary(text: &str, arms: usize) -> Result<Self> {
         let each = hundredths(text.trim())?;
         let others = each * (arms as u32 - 1);
         if each == 0 || others as usize >= BUCKETS {
-            return Err(format!(
-                "{text:?}: {} other arms would leave nothing for the control, or get nothing",
-                arms - 1
-            ));
+            return Err(Error::CanaryShare { text: text.to_owned(), others: arms - 1 });
         }
         let mut shares = vec![each; arms];
         shares[0] = BUCKETS as u32 - others;
@@ -232,9 +228,8 @@ impl Shares {
 }
 
 /// Parses a percentage with up to two decimals, with or without a sign.
-fn hundredths(text: &str) -> Result<u32, String> {
-    let fault =
-        || format!("{text:?} is not a share; write a percentage from 0 to 100 with at most two decimals, as in 2.5");
+fn hundredths(text: &str) -> Result<u32> {
+    let fault = || Error::Share(text.to_owned());
     let number = text.strip_suffix('%').unwrap_or(text).trim_end();
     let value: f64 = number.parse().map_err(|_| fault())?;
     let scaled = value * 100.0;
@@ -368,7 +363,7 @@ mod tests {
             ("0.001,1,1", "at most two decimals"),
             ("NaN,1,1", "is not a share"),
         ] {
-            let error = Shares::parse(text, 3).unwrap_err();
+            let error = Shares::parse(text, 3).unwrap_err().to_string();
             assert!(error.contains(says), "{text}: {error}");
         }
         assert!(Shares::canary("50", 3).is_err() && Shares::canary("0", 2).is_err());

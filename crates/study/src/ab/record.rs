@@ -167,6 +167,8 @@ mod table {
     use ::parquet::file::reader::{FileReader, SerializedFileReader};
     use ::parquet::record::RowAccessor;
 
+    use crate::{Error, Result};
+
     use super::{Row, STATES};
     use bbrlab_report::export::parquet::{Values, Writer};
 
@@ -213,9 +215,9 @@ mod table {
             struct Places { client: usize, states: [Option<usize>; STATES], $( $field: usize, )+ }
 
             impl Places {
-                fn of(names: &[String]) -> Result<Self, String> {
+                fn of(names: &[String]) -> Result<Self> {
                     let place = |name: &str| {
-                        names.iter().position(|one| one == name).ok_or_else(|| format!("it has no column {name}; name a folder of bbrlab ab"))
+                        names.iter().position(|one| one == name).ok_or_else(|| Error::NoRecordColumn(name.to_owned()))
                     };
                     // Tables of tests of schema 1 have no state columns.
                     let states = STATE_COLUMNS.map(|name| place(name).ok());
@@ -257,15 +259,14 @@ mod table {
     }
 
     /// Reads the rows and passes each to `each`.
-    pub fn read(bytes: Vec<u8>, mut each: impl FnMut(Row)) -> Result<(), String> {
-        let fault = |error: ::parquet::errors::ParquetError| format!("it is not a readable Parquet file: {error}");
-        let reader = SerializedFileReader::new(bytes::Bytes::from(bytes)).map_err(fault)?;
+    pub fn read(bytes: Vec<u8>, mut each: impl FnMut(Row)) -> Result<()> {
+        let reader = SerializedFileReader::new(bytes::Bytes::from(bytes))?;
         let schema = reader.metadata().file_metadata().schema().clone();
         let names: Vec<String> = schema.get_fields().iter().map(|field| field.name().to_owned()).collect();
         let places = Places::of(&names)?;
-        for (nth, one) in reader.get_row_iter(None).map_err(fault)?.enumerate() {
-            let one = one.map_err(fault)?;
-            each(row(&one, &places).ok_or_else(|| format!("row {}: a value is missing or out of range", nth + 1))?);
+        for (nth, one) in reader.get_row_iter(None)?.enumerate() {
+            let one = one?;
+            each(row(&one, &places).ok_or_else(|| Error::at(format!("row {}", nth + 1))(Error::BadRecord))?);
         }
         Ok(())
     }

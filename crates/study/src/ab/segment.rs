@@ -10,6 +10,7 @@ use std::rc::Rc;
 use super::assign::{mapped, mask};
 use super::{Experiment, PrefixLengths, Row};
 use crate::cdn::LARGE;
+use crate::{Error, Result};
 use bbrlab_stats::number::hundredths;
 
 /// Maximum number of classes in a file: each adds a comparison that must be corrected for. Ours.
@@ -215,9 +216,9 @@ pub struct Prefixes {
 impl Prefixes {
     /// Parses lines with a network and its class, as in `192.0.2.0/24 home`; `#` begins a comment. The error lists
     /// every rejected line. Networks narrower than the recorded client prefix can match no client and are rejected.
-    pub fn parse(text: &str, keep: PrefixLengths) -> Result<Self, String> {
+    pub fn parse(text: &str, keep: PrefixLengths) -> Result<Self> {
         let mut all = Self::default();
-        let mut faults: Vec<(usize, String)> = Vec::new();
+        let mut faults: Vec<(usize, Error)> = Vec::new();
         for (nth, line) in text.lines().enumerate() {
             let line = line.split('#').next().unwrap_or("").trim();
             if line.is_empty() {
@@ -227,24 +228,24 @@ impl Prefixes {
                 faults.push((nth + 1, fault));
             }
         }
-        match faults.as_slice() {
-            [] if all.names.is_empty() => Err("it names no network; write lines as 192.0.2.0/24 home".to_owned()),
-            [] => Ok(all),
-            [(line, fault)] => Err(format!("line {line}: {fault}")),
-            [(line, fault), more @ ..] => {
-                let more: Vec<String> = more.iter().map(|(line, _)| line.to_string()).collect();
-                Err(format!("line {line}: {fault}; also refused: line {}", more.join(", ")))
-            }
-        }
+        let mut faults = faults.into_iter();
+        let Some((line, first)) = faults.next() else {
+            return if all.names.is_empty() { Err(Error::NoNetwork) } else { Ok(all) };
+        };
+        let others: Vec<usize> = faults.map(|(line, _)| line).collect();
+        Err(match others.is_empty() {
+            true => Error::at(format!("line {line}"))(first),
+            false => Error::Lines { line, source: Box::new(first), others },
+        })
     }
 
-    fn add(&mut self, line: &str, keep: PrefixLengths) -> Result<(), String> {
+    fn add(&mut self, line: &str, keep: PrefixLengths) -> Result<()> {
         let (network, class) = line.split_once([' ', '\t', ',']).unwrap_or((line, ""));
         let class = class.trim_matches([' ', '\t', ',']);
         if class.is_empty() {
-            return Err(format!("{line:?} has no class; write a network and a class, as in 192.0.2.0/24 home"));
+            return Err(Error::NoClass(line.to_owned()));
         }
-        let fault = || format!("{network:?} is not a network; write 192.0.2.0/24 or 2001:db8::/32");
+        let fault = || Error::NotANetwork(network.to_owned());
         let (address, bits) = network.split_once('/').ok_or_else(fault)?;
         let address: IpAddr = address.parse().map_err(|_| fault())?;
         let bits: u32 = bits.parse().map_err(|_| fault())?;
@@ -253,17 +254,15 @@ impl Prefixes {
             return Err(fault());
         }
         if bits > u32::from(kept) {
-            return Err(format!(
-                "{network} is narrower than the /{kept} to which the records truncate a client's address"
-            ));
+            return Err(Error::Narrow { network: network.to_owned(), kept });
         }
         let place = (before + bits, mapped(address) & mask(before + bits));
         let nth = self.names.iter().position(|name| name == class).unwrap_or(self.names.len());
         if self.networks.get(&place).is_some_and(|&other| other != nth) {
-            return Err(format!("{network} has another class above"));
+            return Err(Error::OtherClass(network.to_owned()));
         }
         if nth == CLASSES_MAX {
-            return Err(format!("{class:?} is one class too many; write {CLASSES_MAX} or fewer"));
+            return Err(Error::TooManyClasses { class: class.to_owned(), max: CLASSES_MAX });
         }
         if nth == self.names.len() {
             self.names.push(class.to_owned());
@@ -346,11 +345,11 @@ mod tests {
                 "line 1: \"x\" is not a network; write 192.0.2.0/24 or 2001:db8::/32; also refused: line 3, 4",
             ),
         ] {
-            let error = Prefixes::parse(text, PrefixLengths::default()).unwrap_err();
+            let error = Prefixes::parse(text, PrefixLengths::default()).unwrap_err().to_string();
             assert!(error.contains(says), "{text:?}: {error}");
         }
         let many: String = (0..65).map(|nth| format!("10.{nth}.0.0/16 c{nth}\n")).collect();
-        assert!(Prefixes::parse(&many, PrefixLengths::default()).unwrap_err().contains("one class too many"));
+        assert!(matches!(Prefixes::parse(&many, PrefixLengths::default()), Err(Error::At { .. })));
         assert_eq!(Prefixes::parse("10.0.0.0/8 a\n10.0.0.0/8 a\n", PrefixLengths::default()).unwrap().names, ["a"]);
     }
 

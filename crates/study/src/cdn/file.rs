@@ -7,6 +7,7 @@ use serde::Deserialize;
 
 use super::value_spec::ValueSpec;
 use super::{Class, Design, Path, User};
+use crate::{Error, Result};
 use bbrlab_sim::metrics::fnv1a;
 use bbrlab_sim::scenario::arrivals::uniform;
 use bbrlab_sim::scenario::{BitRate, BufferSize, FlowSpec, LossModel, Problem, Ratio, TimeSpan, Volume, read_toml};
@@ -126,37 +127,33 @@ const fn life() -> TimeSpan {
 
 impl Population {
     /// Reads a population from TOML; an error begins with its line.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self> {
         let population: Self = read_toml(text).map_err(|(line, error)| match error.problem {
-            Problem::MissingKey("class") => "1: it has no [[class]]; write at least one".to_owned(),
-            _ => format!("{line}: {error}"),
+            Problem::MissingKey("class") => Error::at(1)(Error::NoTables("class")),
+            _ => Error::at(line)(error),
         })?;
-        population.check().map_err(|error| format!("1: {error}"))?;
+        population.check().map_err(Error::at(1))?;
         Ok(population)
     }
 
     /// Checks the population; the error describes the first problem.
-    pub fn check(&self) -> Result<(), String> {
+    pub fn check(&self) -> Result<()> {
         check_algorithms(&self.algorithms)?;
         if !(1..=USERS_MAX).contains(&self.users) {
-            return Err(format!("users: {} is out of range; write 1 to {USERS_MAX}", self.users));
+            return Err(Error::at("users")(Error::OutOfRange { found: self.users, max: USERS_MAX }));
         }
         if self.class.is_empty() {
-            return Err("it has no [[class]]; write at least one".to_owned());
+            return Err(Error::NoTables("class"));
         }
         if self.span.0 == 0 || self.bin.is_some_and(|bin| bin.0 == 0) {
-            return Err("span and bin: write at least 1ms".to_owned());
+            return Err(Error::NoSpan);
         }
         for (nth, class) in self.class.iter().enumerate() {
             let twice = self.class[..nth].iter().any(|c| c.name == class.name && c.network == class.network);
             if class.name.is_empty() || twice {
-                return Err(format!(
-                    "class {}: its name {:?} is empty or taken; choose another name",
-                    nth + 1,
-                    class.name
-                ));
+                return Err(Error::at(format!("class {}", nth + 1))(Error::ClassName(class.name.clone())));
             }
-            class.check().map_err(|error| format!("class {:?}: {error}", class.name))?;
+            class.check().map_err(Error::at(format!("class {:?}", class.name)))?;
         }
         Ok(())
     }
@@ -196,21 +193,21 @@ impl Population {
 }
 
 /// Checks the algorithms of a study: one flow text each, without count, start or traffic.
-pub fn check_algorithms(algorithms: &[String]) -> Result<(), String> {
+pub fn check_algorithms(algorithms: &[String]) -> Result<()> {
     if algorithms.len() < 2 {
-        return Err("algorithms: there is nothing to compare; name at least two; the last is the control".to_owned());
+        return Err(Error::at("algorithms")(Error::NothingToCompare));
     }
     for (nth, text) in algorithms.iter().enumerate() {
-        FlowSpec::bare(text).map_err(|error| format!("algorithms: {error}"))?;
+        FlowSpec::bare(text).map_err(Error::at("algorithms"))?;
         if algorithms[..nth].contains(text) {
-            return Err(format!("algorithms: {text:?} appears twice; write it once"));
+            return Err(Error::at("algorithms")(Error::Twice(text.clone())));
         }
     }
     Ok(())
 }
 
 impl ClassSpec {
-    fn check(&self) -> Result<(), String> {
+    fn check(&self) -> Result<()> {
         self.rate.check("rate")?;
         self.rtt.check("rtt")?;
         self.loss.check("loss")?;
@@ -221,18 +218,18 @@ impl ClassSpec {
             if (1..=max).contains(&value) {
                 Ok(())
             } else {
-                Err(format!("{key}: {value} is out of range; write 1 to {max}"))
+                Err(Error::at(key)(Error::OutOfRange { found: value, max }))
             }
         };
         within("users", self.users.unwrap_or(1), USERS_MAX)?;
         within("objects", self.objects, OBJECTS_MAX)?;
         within("parallel", self.parallel, PARALLEL_MAX)?;
         if self.life.0 < NANOS_PER_SEC / 1000 {
-            return Err(format!("life: {} is too short; write at least 1ms", self.life));
+            return Err(Error::at("life")(Error::TooShort { found: self.life.to_string(), min: "1ms" }));
         }
-        let options: FlowSpec = with_options("cubic", &self.options).parse().map_err(|e| format!("options: {e}"))?;
+        let options: FlowSpec = with_options("cubic", &self.options).parse().map_err(Error::at("options"))?;
         if !options.is_bulk() || !self.rivals.iter().all(FlowSpec::is_bulk) {
-            return Err("options, rivals: size, objects and pause set what to send; leave it out".to_owned());
+            return Err(Error::Traffic);
         }
         Ok(())
     }
@@ -317,7 +314,7 @@ mod tests {
             (format!("algorithms = ['bbr1']\n{TEXT}"), "at least two"),
             (format!("algorithms = ['bbr9', 'cubic']\n{TEXT}"), "bbr9"),
         ] {
-            let error = Population::parse(&slip).unwrap_err();
+            let error = Population::parse(&slip).unwrap_err().to_string();
             assert!(error.contains(what), "{error}");
         }
     }

@@ -20,6 +20,8 @@ pub use page::{figures, json, report, rows, section};
 use bbrlab_sim::scenario::{BitRate, BufferSize, FlowSpec, LossModel, TimeSpan};
 use bbrlab_sim::setup::Object;
 
+use crate::{Error, Result};
+
 /// Object size from which throughput is judged rather than completion time. Source: the study.
 pub const LARGE: u64 = 3_000_000;
 
@@ -123,7 +125,7 @@ pub struct Study {
 
 impl Study {
     /// Runs every user under every algorithm; `tick` is called after each run.
-    pub fn run(design: Design, users: Vec<User>, seed: u64, tick: &(dyn Fn() + Sync)) -> Result<Self, String> {
+    pub fn run(design: Design, users: Vec<User>, seed: u64, tick: &(dyn Fn() + Sync)) -> Result<Self> {
         let arms = design.algorithms.len();
         let runs: Vec<UserRun> = (0..users.len() * arms)
             .into_par_iter()
@@ -132,7 +134,7 @@ impl Study {
                 let user = &users[run / arms];
                 let life = play::life(user, &design.algorithms[run % arms]);
                 tick();
-                life.map_err(|error| format!("user {:?}: {error}", user.name))
+                life.map_err(Error::at(format!("user {:?}", user.name)))
             })
             .collect::<Result<_, _>>()?;
         let lives = runs.chunks(arms).map(<[UserRun]>::to_vec).collect();
@@ -145,11 +147,11 @@ impl Study {
     }
 
     /// Finds a class by its name, or by its name and network as `name/network`.
-    pub fn class(&self, name: &str) -> Result<usize, String> {
+    pub fn class(&self, name: &str) -> Result<usize> {
         let is = |class: &Class| class.name == name || format!("{}/{}", class.name, class.network) == name;
         self.design.classes.iter().position(is).ok_or_else(|| {
-            let known: Vec<String> = self.design.classes.iter().map(Class::label).collect();
-            format!("no class {name:?}; there are {}", known.join(", "))
+            let known = self.design.classes.iter().map(Class::label).collect();
+            Error::UnknownClass { name: name.to_owned(), known }
         })
     }
 }

@@ -5,12 +5,13 @@ use bbrlab_core::{NANOS_PER_SEC, Span};
 
 use super::file::with_options;
 use super::{ObjectOutcome, User, UserRun};
+use crate::{Error, Result};
 use bbrlab_sim::engine;
 use bbrlab_sim::scenario::{FlowSpec, Scenario, TimeSpan};
 use bbrlab_sim::setup::{Object, Setup, Traffic};
 
 /// Simulates the user under this algorithm.
-pub(super) fn life(user: &User, algorithm: &str) -> Result<UserRun, String> {
+pub(super) fn life(user: &User, algorithm: &str) -> Result<UserRun> {
     let setup = setup(user, algorithm)?;
     let (output, times) = engine::run_exchanges(&setup);
     let first = setup.flows.len() - user.connections.len();
@@ -29,10 +30,9 @@ pub(super) fn life(user: &User, algorithm: &str) -> Result<UserRun, String> {
     })
 }
 
-fn setup(user: &User, algorithm: &str) -> Result<Setup, String> {
+fn setup(user: &User, algorithm: &str) -> Result<Setup> {
     let path = &user.path;
-    let mut flow: FlowSpec =
-        with_options(algorithm, &path.options).parse().map_err(|error| format!("{algorithm}: {error}"))?;
+    let mut flow: FlowSpec = with_options(algorithm, &path.options).parse().map_err(Error::at(algorithm))?;
     flow.start = path.lead;
     flow.options.name = Some("user".to_owned());
     flow.count = u32::try_from(user.connections.len()).unwrap_or(u32::MAX);
@@ -48,7 +48,7 @@ fn setup(user: &User, algorithm: &str) -> Result<Setup, String> {
         sample: Some(TimeSpan(0)),
         ..Scenario::default()
     };
-    let mut setup = scenario.resolve().map_err(|error| error.to_string())?;
+    let mut setup = scenario.resolve()?;
     setup.seed = user.seed;
     let first = setup.flows.len() - user.connections.len();
     for (flow, objects) in setup.flows[first..].iter_mut().zip(&user.connections) {

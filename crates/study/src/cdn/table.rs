@@ -3,13 +3,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::BTreeMap;
-use std::fmt::Display;
 use std::str::FromStr;
 
 use bbrlab_core::{NANOS_PER_SEC, Rng};
 
 use super::file::check_algorithms;
 use super::{Class, Design, Path, User};
+use crate::{Error, Result};
 use bbrlab_sim::metrics::fnv1a;
 use bbrlab_sim::scenario::arrivals::uniform;
 use bbrlab_sim::scenario::{BitRate, BufferSize, FlowSpec, LossModel, TextError, TimeSpan, Volume, nearest};
@@ -39,20 +39,19 @@ pub struct Sheet {
 }
 
 /// Reads CSV with a header line.
-pub fn csv(bytes: &[u8]) -> Result<Sheet, String> {
+pub fn csv(bytes: &[u8]) -> Result<Sheet> {
     let fault = |error: csv::Error| {
         let line = error.position().map_or(1, csv::Position::line);
-        let what = match error.kind() {
+        Error::at(line)(match error.kind() {
             csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
-                format!("it has {len} cells instead of {expected_len}")
+                Error::CellCount { found: *len, wanted: *expected_len }
             }
-            csv::ErrorKind::Utf8 { err, .. } => format!("column {}: it is not text", err.field() + 1),
-            other => format!("{other:?}"),
-        };
-        format!("{line}: {what}")
+            csv::ErrorKind::Utf8 { err, .. } => Error::NotText(err.field() + 1),
+            _ => Error::Csv(error),
+        })
     };
     if let Some(line) = crate::quotes::left_open(bytes) {
-        return Err(format!("{line}: a quote opens here and is never closed; close it"));
+        return Err(Error::at(line)(Error::OpenQuote));
     }
     let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).comment(Some(b'#')).from_reader(bytes);
     let columns = reader.headers().map_err(fault)?.iter().map(str::to_owned).collect();
@@ -60,7 +59,7 @@ pub fn csv(bytes: &[u8]) -> Result<Sheet, String> {
     for record in reader.records() {
         let record = record.map_err(fault)?;
         if rows.len() == ROWS_MAX {
-            return Err(format!("1: it has over {ROWS_MAX} rows; split it"));
+            return Err(Error::at(1)(Error::TooManyRows { max: ROWS_MAX }));
         }
         let line = record.position().map_or(0, csv::Position::line);
         rows.push((line.to_string(), record.iter().map(str::to_owned).collect()));
@@ -70,18 +69,18 @@ pub fn csv(bytes: &[u8]) -> Result<Sheet, String> {
 
 /// Reads Parquet; numbers become text.
 #[cfg(feature = "parquet")]
-pub fn parquet(bytes: Vec<u8>) -> Result<Sheet, String> {
+pub fn parquet(bytes: Vec<u8>) -> Result<Sheet> {
     use ::parquet::file::reader::{FileReader, SerializedFileReader};
     use ::parquet::record::Field;
 
-    let fault = |error: ::parquet::errors::ParquetError| format!("1: it is not a readable Parquet file: {error}");
+    let fault = |error: ::parquet::errors::ParquetError| Error::at(1)(error);
     let reader = SerializedFileReader::new(bytes::Bytes::from(bytes)).map_err(fault)?;
     let schema = reader.metadata().file_metadata().schema().clone();
     let columns = schema.get_fields().iter().map(|field| field.name().to_owned()).collect();
     let mut rows = Vec::new();
     for (nth, row) in reader.get_row_iter(None).map_err(fault)?.enumerate() {
         if nth == ROWS_MAX {
-            return Err(format!("1: it has over {ROWS_MAX} rows; split it"));
+            return Err(Error::at(1)(Error::TooManyRows { max: ROWS_MAX }));
         }
         let cell = |(_, field): (&String, &Field)| match field {
             Field::Null => String::new(),
@@ -94,7 +93,7 @@ pub fn parquet(bytes: Vec<u8>) -> Result<Sheet, String> {
 }
 
 /// Builds the users of a sheet, and the design of the study.
-pub fn population(sheet: &Sheet, algorithms: Vec<String>, seed: u64) -> Result<(Design, Vec<User>), String> {
+pub fn population(sheet: &Sheet, algorithms: Vec<String>, seed: u64) -> Result<(Design, Vec<User>)> {
     check_algorithms(&algorithms)?;
     let columns = Columns::of(sheet)?;
     let mut classes: Vec<Class> = Vec::new();
@@ -111,7 +110,7 @@ pub fn population(sheet: &Sheet, algorithms: Vec<String>, seed: u64) -> Result<(
         if let Some(&index) = known.get(&name) {
             let user = &mut users[index];
             if user.path != path {
-                return Err(format!("{place}: column user: {name:?} has another path above; each user has one path"));
+                return Err(row.fault("user", Error::OtherPath(name)));
             }
             user.connections[0].push(object);
             continue;
@@ -125,7 +124,7 @@ pub fn population(sheet: &Sheet, algorithms: Vec<String>, seed: u64) -> Result<(
         users.push(User { name, class, arrival_s, is_tested, path, connections, seed: rng.next_u64() });
     }
     if users.is_empty() {
-        return Err("1: it has no rows; write one for each object".to_owned());
+        return Err(Error::at(1)(Error::NoRows));
     }
     describe(&mut classes, &users);
     let span_s = users.iter().map(|user| user.arrival_s).fold(0.0, f64::max).max(1.0);
@@ -155,20 +154,19 @@ fn describe(classes: &mut [Class], users: &[User]) {
 struct Columns(BTreeMap<&'static str, usize>);
 
 impl Columns {
-    fn of(sheet: &Sheet) -> Result<Self, String> {
+    fn of(sheet: &Sheet) -> Result<Self> {
         let mut places = BTreeMap::new();
         for (at, name) in sheet.columns.iter().enumerate() {
             let Some(known) = COLUMNS.iter().find(|known| *known == name) else {
-                let near = nearest(name, COLUMNS).map_or(String::new(), |near| format!(" (did you mean {near}?)"));
-                let all = COLUMNS.join(", ");
-                return Err(format!("1: column {name:?} is unknown{near}; there are {all}"));
+                let (near, known) = (nearest(name, COLUMNS), COLUMNS.join(", "));
+                return Err(Error::at(1)(Error::UnknownColumn { name: name.clone(), near, known }));
             };
             if places.insert(*known, at).is_some() {
-                return Err(format!("1: column {name:?} appears twice; write it once"));
+                return Err(Error::at(1)(Error::ColumnTwice(name.clone())));
             }
         }
         match COLUMNS[..NEEDED].iter().find(|needed| !places.contains_key(*needed)) {
-            Some(missing) => Err(format!("1: no column {missing:?}; a table has rate, rtt and size")),
+            Some(missing) => Err(Error::at(1)(Error::NoColumn(missing))),
             None => Ok(Self(places)),
         }
     }
@@ -185,12 +183,12 @@ impl Row<'_> {
         self.columns.0.get(column).and_then(|&at| self.cells.get(at)).map_or("", String::as_str)
     }
 
-    fn fault(&self, column: &str, what: impl Display) -> String {
-        format!("{}: column {column}: {what}", self.place)
+    fn fault(&self, column: &str, error: impl Into<Error>) -> Error {
+        Error::at(format!("{}: column {column}", self.place))(error)
     }
 
     /// Parses a value with its own unit, or a plain number in `unit`; `None` for an empty cell.
-    fn value<T: FromStr<Err = TextError>>(&self, column: &str, unit: &str) -> Result<Option<T>, String> {
+    fn value<T: FromStr<Err = TextError>>(&self, column: &str, unit: &str) -> Result<Option<T>> {
         let text = self.text(column);
         if text.is_empty() {
             return Ok(None);
@@ -202,30 +200,29 @@ impl Row<'_> {
         whole.parse().map(Some).map_err(|error| self.fault(column, error))
     }
 
-    fn time(&self, column: &str) -> Result<Option<TimeSpan>, String> {
+    fn time(&self, column: &str) -> Result<Option<TimeSpan>> {
         self.value(column, "s")
     }
 
-    fn needed<T>(&self, column: &str, value: Option<T>) -> Result<T, String> {
-        value.ok_or_else(|| self.fault(column, "it is empty; every row has one"))
+    fn needed<T>(&self, column: &str, value: Option<T>) -> Result<T> {
+        value.ok_or_else(|| self.fault(column, Error::EmptyCell))
     }
 
-    fn volume(&self) -> Result<Volume, String> {
+    fn volume(&self) -> Result<Volume> {
         let size = self.value("size", "B")?;
         self.needed("size", size)
     }
 
-    fn seconds(&self, column: &str) -> Result<f64, String> {
+    fn seconds(&self, column: &str) -> Result<f64> {
         let text = self.text(column);
         if text.is_empty() {
             return Ok(0.0);
         }
         let seconds = text.parse().ok().filter(|value: &f64| (0.0..1e9).contains(value));
-        seconds
-            .ok_or_else(|| self.fault(column, format!("{text:?} is not a time; write seconds from 0 up, as in 12.5")))
+        seconds.ok_or_else(|| self.fault(column, Error::Seconds(text.to_owned())))
     }
 
-    fn path(&self) -> Result<Path, String> {
+    fn path(&self) -> Result<Path> {
         let rate: Option<BitRate> = self.value("rate", "bit")?;
         let rtt = self.time("rtt")?;
         let loss: LossModel = match self.text("loss") {
@@ -241,7 +238,7 @@ impl Row<'_> {
         };
         let (rate, rtt) = (self.needed("rate", rate)?, self.needed("rtt", rtt)?);
         if rtt.0 < NANOS_PER_SEC / 1_000_000 {
-            return Err(self.fault("rtt", format!("{rtt} is too short; write at least 1us")));
+            return Err(self.fault("rtt", Error::TooShort { found: rtt.to_string(), min: "1us" }));
         }
         Ok(Path {
             rate,
@@ -260,7 +257,7 @@ impl Row<'_> {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Result<(Design, Vec<User>), String> {
+    fn read(text: &str) -> Result<(Design, Vec<User>)> {
         population(&csv(text.as_bytes())?, vec!["bbr1".into(), "cubic".into()], 1)
     }
 
@@ -289,7 +286,7 @@ mod tests {
             ("user,rate,rtt,size\na,1mbit,40ms,1MB\na,2mbit,40ms,1MB\n", "3: column user: \"a\" has another path"),
             ("rate,rtt,size,start_s\n1mbit,40ms,1MB,-5\n", "2: column start_s: \"-5\""),
         ] {
-            let error = read(text).unwrap_err();
+            let error = read(text).unwrap_err().to_string();
             assert!(error.starts_with(what), "{error}");
         }
     }
@@ -313,6 +310,6 @@ mod tests {
         let (_, users) = population(&sheet, vec!["bbr1".into(), "cubic".into()], 1).unwrap();
         let same = read("user,rate,rtt,loss,size\na,20mbit,40ms,1%,1MB\nb,5mbit,100ms,,50kB\n").unwrap().1;
         assert_eq!(users, same);
-        assert!(parquet(b"PAR1 no".to_vec()).unwrap_err().starts_with("1: it is not a readable Parquet"));
+        assert!(parquet(b"PAR1 no".to_vec()).unwrap_err().to_string().starts_with("1: it is not a readable Parquet"));
     }
 }

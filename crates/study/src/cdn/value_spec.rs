@@ -14,6 +14,8 @@ use serde::{Deserialize, Deserializer};
 use bbrlab_sim::scenario::arrivals::{exp, ln, normal, uniform};
 use bbrlab_sim::scenario::{BitRate, BufferSize, Ratio, TextError, TimeSpan, Volume};
 
+use crate::Result;
+
 /// A value with a unit that can be drawn.
 pub trait Quantity: Copy + fmt::Display + FromStr<Err = TextError> {
     fn number(self) -> f64;
@@ -109,7 +111,7 @@ pub enum Distribution<T> {
 
 impl<T: Quantity> ValueSpec<T> {
     /// Checks the distribution; the error describes the first problem.
-    pub fn check(&self, key: &str) -> Result<(), String> {
+    pub fn check(&self, key: &str) -> Result<()> {
         let Self::Drawn(law) = self else { return Ok(()) };
         let sound = match law {
             Distribution::Uniform { min, max } => min.number() <= max.number() && same_unit(*min, *max),
@@ -129,10 +131,7 @@ impl<T: Quantity> ValueSpec<T> {
         if sound {
             return Ok(());
         }
-        Err(format!(
-            "{key}: out of range; write min below max in one unit, alpha 0.01 to 100, sigma 0 to 10, weights from 0 up, \
-             not all 0"
-        ))
+        Err(crate::Error::at(key)(crate::Error::Distribution))
     }
 
     pub fn draw(&self, rng: &mut Rng) -> T {
@@ -242,7 +241,10 @@ mod tests {
     #[test]
     fn units_that_differ_and_ranges_upside_down_are_refused() {
         for text in ["{ uniform = { min = '1bdp', max = '20p' } }", "{ uniform = { min = '2bdp', max = '1bdp' } }"] {
-            assert!(spread::<BufferSize>(text).check("buffer").unwrap_err().starts_with("buffer: "), "{text}");
+            assert!(
+                spread::<BufferSize>(text).check("buffer").unwrap_err().to_string().starts_with("buffer: "),
+                "{text}"
+            );
         }
     }
 

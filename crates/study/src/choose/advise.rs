@@ -10,6 +10,7 @@ use super::objective::{Objective, Terms};
 use crate::comparison::Interval;
 use crate::paths::{Conditions, Path, Population};
 use crate::sweep::{Metric, Row};
+use crate::{Error, Result};
 use bbrlab_stats::bootstrap::{RESAMPLES, resampled};
 use bbrlab_stats::quantile::nearest_position;
 use bbrlab_stats::{known_mean, mean};
@@ -178,7 +179,7 @@ impl Question<'_> {
 }
 
 /// Compares the candidates on the paths of a question.
-pub fn advise(question: &Question<'_>, tick: &(dyn Fn() + Sync)) -> Result<Advice, String> {
+pub fn advise(question: &Question<'_>, tick: &(dyn Fn() + Sync)) -> Result<Advice> {
     let Question { population, conditions, flows, objective, draws, seed } = *question;
     let paths: Vec<Path> = (0..draws).map(|nth| population.draw(seed, nth)).collect();
     let rows: Vec<Vec<Row>> = flows
@@ -189,11 +190,11 @@ pub fn advise(question: &Question<'_>, tick: &(dyn Fn() + Sync)) -> Result<Advic
                 tick();
                 row
             };
-            paths.par_iter().enumerate().map(one).collect::<Result<Vec<Row>, String>>()
+            paths.par_iter().enumerate().map(one).collect::<Result<Vec<Row>>>()
         })
         .collect::<Result<_, _>>()?;
     if rows.iter().flatten().all(|row| row.get(Metric::FirstGoodputBps) == 0.0) {
-        return Err("nothing gets through: no candidate delivered a byte on any of these paths".to_owned());
+        return Err(Error::NothingDelivered);
     }
     let worths: Vec<Vec<f64>> = rows.iter().map(|rows| rows.iter().map(|row| objective.of(row)).collect()).collect();
     let mut rng = Rng::new(seed);
@@ -318,7 +319,7 @@ pub fn judge(
     (paths, draws): (u64, u64),
     seed: u64,
     tick: &(dyn Fn() + Sync),
-) -> Result<AdviceQuality, String> {
+) -> Result<AdviceQuality> {
     /// Separates the seeds of the true paths from those of the adviser.
     const APART: u64 = 1 << 40;
     /// Runs of each true path.
@@ -330,7 +331,7 @@ pub fn judge(
         max: f64,
         right: bool,
     }
-    let one = |nth: u64| -> Result<PathScores, String> {
+    let one = |nth: u64| -> Result<PathScores> {
         let path = truth.draw(seed ^ APART, nth);
         let known = Population::of(path.roughly(truth.rival_flows()));
         let seed = seed.wrapping_add(nth * 1000);
@@ -342,9 +343,9 @@ pub fn judge(
             .map(|flow| {
                 let runs = (0..RUNS)
                     .map(|run| path.run(conditions, flow, APART + nth * RUNS + run).map(|row| objective.of(&row)));
-                Ok(mean(&runs.collect::<Result<Vec<f64>, String>>()?))
+                Ok(mean(&runs.collect::<Result<Vec<f64>>>()?))
             })
-            .collect::<Result<_, String>>()?;
+            .collect::<Result<_>>()?;
         let max = truths.iter().copied().fold(0.0, f64::max);
         tick();
         let got = truths[advice.choice];

@@ -4,6 +4,7 @@
 use serde::Serialize;
 
 use crate::sweep::{Metric, Row};
+use crate::{Error, Result};
 
 /// Payload of a full packet over its bytes on the wire: 1448/1514.
 const EFFICIENCY: f64 = 1448.0 / 1514.0;
@@ -32,10 +33,10 @@ pub const OBJECTIVES: [Objective; 4] = [
 
 impl Objective {
     /// Returns the objective with this name.
-    pub fn named(name: &str) -> Result<Self, String> {
+    pub fn named(name: &str) -> Result<Self> {
         OBJECTIVES.into_iter().find(|objective| objective.name == name).ok_or_else(|| {
             let known = OBJECTIVES.map(|objective| objective.name).join(", ");
-            format!("there is no objective {name:?}; there are {known}")
+            Error::UnknownObjective { name: name.to_owned(), known }
         })
     }
 

@@ -16,6 +16,7 @@ use crate::choose::objective::{Objective, Terms};
 use crate::comparison::Interval;
 use crate::paths::{Conditions, Population};
 use crate::sweep::Row;
+use crate::{Error, Result};
 use bbrlab_sim::scenario::{FlowSpec, unit_text};
 use bbrlab_stats::bootstrap::interval_of_mean;
 use bbrlab_stats::mean;
@@ -152,7 +153,7 @@ fn terms(row: &Row) -> [f64; TERMS.len()] {
 }
 
 /// Runs a flow on paths `from..to` of the population; one row per path.
-fn runs(population: &Population, flow: &str, paths: std::ops::Range<u64>, seed: u64) -> Result<Vec<Row>, String> {
+fn runs(population: &Population, flow: &str, paths: std::ops::Range<u64>, seed: u64) -> Result<Vec<Row>> {
     let one = |nth: u64| population.draw(seed, nth).run(&Conditions::default(), flow, seed.wrapping_add(nth));
     paths.into_par_iter().map(one).collect()
 }
@@ -167,26 +168,27 @@ fn score(rows: &[Row], objective: Objective) -> f64 {
 }
 
 /// Returns the parameters to search: the named ones, or the usual ones of the algorithm.
-fn knobs(cc: &str, names: &[String]) -> Result<Vec<SearchRange>, String> {
-    let spec = FlowSpec::of(cc).map_err(|error| error.to_string())?;
+fn knobs(cc: &str, names: &[String]) -> Result<Vec<SearchRange>> {
+    let spec = FlowSpec::of(cc)?;
+    let at = || Error::at::<Error>("--parameters");
     let all: Vec<(&'static ParamSpec, u32)> = spec.algorithm.parameters().collect();
     let usual = USUAL.iter().find(|(known, _)| cc == *known || cc.starts_with(&format!("{known}-")));
     let names: Vec<String> = match (names, usual) {
         ([], Some((_, usual))) => usual.iter().map(|name| (*name).to_owned()).collect(),
         ([], None) => {
-            let known: Vec<&str> = all.iter().map(|(spec, _)| spec.name).collect();
-            return Err(format!("--parameters: name those of {cc} to tune: {}", known.join(", ")));
+            let known = all.iter().map(|(spec, _)| spec.name).collect();
+            return Err(at()(Error::NameParameters { cc: cc.to_owned(), known }));
         }
         (names, _) => names.to_vec(),
     };
     if let Some((_, twice)) = names.iter().enumerate().find(|(nth, name)| names[..*nth].contains(name)) {
-        return Err(format!("--parameters: {twice:?} appears twice; write it once"));
+        return Err(at()(Error::Twice(twice.clone())));
     }
     let knob = |name: &String| {
         let found = all.iter().find(|(spec, _)| spec.name == name);
         found
             .map(|(spec, value)| SearchRange::new(spec, *value))
-            .ok_or_else(|| format!("--parameters: {cc} has no parameter {name:?}; see `bbrlab list parameters {cc}`"))
+            .ok_or_else(|| at()(Error::UnknownParameter { cc: cc.to_owned(), name: name.clone() }))
     };
     names.iter().map(knob).collect()
 }
@@ -205,7 +207,7 @@ pub fn tune(
     budget: Budget,
     seed: u64,
     tick: &(dyn Fn() + Sync),
-) -> Result<Tuned, String> {
+) -> Result<Tuned> {
     let knobs = knobs(cc, names)?;
     let seen = 0..budget.paths;
     let unseen = budget.paths..budget.paths + budget.held_out;
@@ -238,9 +240,9 @@ pub fn tune(
         .verbose(false)
         .seed(seed)
         .build()
-        .map_err(|error| format!("search: {error}"))?;
-    search.run().map_err(|error| format!("search: {error}"))?;
-    let found = search.population.ok_or("search: it ended without a setting")?.best();
+        .map_err(|error| Error::Search(error.into()))?;
+    search.run().map_err(|error| Error::Search(error.into()))?;
+    let found = search.population.ok_or(Error::NothingFound("it ended without a setting"))?.best();
     let mut front: Vec<Setting> = found
         .genes
         .rows()
@@ -250,7 +252,7 @@ pub fn tune(
             let rows = runs(population, &flow, seen.clone(), seed)?;
             Ok(Setting { terms: means(&rows), score: score(&rows, objective), flow })
         })
-        .collect::<Result<_, String>>()?;
+        .collect::<Result<_>>()?;
     front.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| a.flow.cmp(&b.flow)));
     front.dedup_by(|a, b| a.flow == b.flow);
     let mut defaults = vec![cc.to_owned()];
@@ -265,7 +267,7 @@ pub fn tune(
             tick();
             Ok(compare(flow, &own, &rows, objective, &mut rng))
         })
-        .collect::<Result<_, String>>()?;
+        .collect::<Result<_>>()?;
     let parameters = chosen.flow.split(',').skip(1).filter_map(|option| option.split_once('='));
     Ok(Tuned {
         cc: cc.to_owned(),
@@ -286,15 +288,13 @@ fn choose<'a>(
     defaults: &[String],
     seen: &std::ops::Range<u64>,
     seed: u64,
-) -> Result<&'a Setting, String> {
-    let known: Vec<[f64; TERMS.len()]> = defaults
-        .iter()
-        .map(|flow| Ok(means(&runs(population, flow, seen.clone(), seed)?)))
-        .collect::<Result<_, String>>()?;
+) -> Result<&'a Setting> {
+    let known: Vec<[f64; TERMS.len()]> =
+        defaults.iter().map(|flow| Ok(means(&runs(population, flow, seen.clone(), seed)?))).collect::<Result<_>>()?;
     let nowhere_worse = |setting: &&Setting| {
         known.iter().all(|terms| setting.terms.iter().zip(terms).all(|(own, other)| *own <= other + SAME))
     };
-    front.iter().find(nowhere_worse).or_else(|| front.first()).ok_or_else(|| "search: the front is empty".to_owned())
+    front.iter().find(nowhere_worse).or_else(|| front.first()).ok_or(Error::NothingFound("the front is empty"))
 }
 
 fn compare(flow: &str, own: &[Row], other: &[Row], objective: Objective, rng: &mut Rng) -> Comparison {

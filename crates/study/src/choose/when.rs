@@ -9,6 +9,7 @@ use ndarray::{Array1, Array2};
 
 use crate::choose::objective::Objective;
 use crate::sweep::{Cells, Metric, Sweep, axis};
+use crate::{Error, Result};
 use bbrlab_report::{Heat, Scale, Section, Tree};
 use bbrlab_stats::number::significant;
 
@@ -37,16 +38,16 @@ struct Case {
 }
 
 /// Section that shows the best region of each value of the axis `name`.
-pub fn section(sweep: &Sweep, cells: &Cells, name: &str) -> Result<Section, String> {
+pub fn section(sweep: &Sweep, cells: &Cells, name: &str) -> Result<Section> {
     let objective = Objective::named("balanced")?;
     let axes = sweep.product().axes();
     let at = axes.iter().position(|(axis, _)| axis == name).ok_or_else(|| {
-        let known: Vec<&str> = axes.iter().map(|(axis, _)| axis.as_str()).collect();
-        format!("--tree: there is no axis {name:?}; there are {}", known.join(", "))
+        let known = axes.iter().map(|(axis, _)| axis.clone()).collect();
+        Error::at("--tree")(Error::UnknownAxis { name: name.to_owned(), known })
     })?;
     let labels: Vec<String> = axes[at].1.iter().map(|point| point.label.clone()).collect();
     if labels.len() < 2 {
-        return Err(format!("--tree: axis {name:?} has one value; there is nothing to choose"));
+        return Err(Error::at("--tree")(Error::OneValue(name.to_owned())));
     }
     let cases = cases(sweep, cells, at, objective);
     let all: Vec<usize> = (0..cases.len()).collect();
@@ -127,7 +128,7 @@ fn table(cases: &[Case], of: &[usize]) -> Array2<f64> {
     Array2::from_shape_fn((of.len(), FEATURES.len()), |(row, column)| cases[of[row]].features[column])
 }
 
-fn grow(cases: &[Case], of: &[usize]) -> Result<DecisionTree<f64, usize>, String> {
+fn grow(cases: &[Case], of: &[usize]) -> Result<DecisionTree<f64, usize>> {
     let targets = Array1::from_iter(of.iter().map(|&case| cases[case].best));
     let leaf = (of.len() as f64 * LEAF).max(1.0) as f32;
     DecisionTree::params()
@@ -136,12 +137,12 @@ fn grow(cases: &[Case], of: &[usize]) -> Result<DecisionTree<f64, usize>, String
         .min_weight_leaf(leaf)
         .min_weight_split(2.0 * leaf)
         .fit(&Dataset::new(table(cases, of), targets))
-        .map_err(|error| format!("--tree: {error}"))
+        .map_err(Error::Tree)
 }
 
 /// Cross-validates on unseen cells: share chosen right, share of the best score kept, and the result of always choosing
 /// the commonest.
-fn validated(cases: &[Case]) -> Result<(f64, f64, f64), String> {
+fn validated(cases: &[Case]) -> Result<(f64, f64, f64)> {
     let (mut right, mut kept, mut max, mut baseline) = (0, 0.0, 0.0, 0);
     for fold in 0..FOLDS.min(cases.len()) {
         // Strides through the grid, so that each fold holds some of every region.

@@ -5,6 +5,7 @@ use bbrlab_stats::number::significant;
 use toml::Value;
 
 use crate::product::Vary;
+use crate::{Error, Result};
 use bbrlab_sim::scenario::key;
 
 /// Units by kind, with their multiples; a plain number and a percentage are their own unit.
@@ -28,12 +29,10 @@ const ROUNDING: f64 = 0.05;
 const VALUES_MAX: usize = 10_000;
 
 /// Parses `NAME=VALUES`. Values are separated by commas, or by semicolons if a value contains a comma.
-pub fn parse(text: &str) -> Result<Vary, String> {
-    let (name, values) = text
-        .split_once('=')
-        .ok_or_else(|| format!("{text:?} has no values; write NAME=VALUE,VALUE or NAME=LOW..HIGH:COUNT"))?;
+pub fn parse(text: &str) -> Result<Vary> {
+    let (name, values) = text.split_once('=').ok_or_else(|| Error::AxisForm(text.to_owned()))?;
     if name.trim().is_empty() {
-        return Err(format!("{text:?} names no axis; write NAME=VALUE,VALUE or NAME=LOW..HIGH:COUNT"));
+        return Err(Error::AxisName(text.to_owned()));
     }
     let separator = if values.contains(';') { ';' } else { ',' };
     let texts = values.split(separator).map(str::trim).filter(|value| !value.is_empty());
@@ -41,7 +40,7 @@ pub fn parse(text: &str) -> Result<Vary, String> {
 }
 
 /// Builds an axis from values; ranges are expanded, and each value gets its numeric position.
-pub fn vary(name: &str, values: impl IntoIterator<Item = Value>) -> Result<Vary, String> {
+pub fn vary(name: &str, values: impl IntoIterator<Item = Value>) -> Result<Vary> {
     let mut all = Vec::new();
     for value in values {
         match value.as_str().map(range).transpose()?.flatten() {
@@ -86,31 +85,32 @@ fn split(text: &str) -> Option<(f64, &str)> {
 }
 
 /// Expands `LOW..HIGH:COUNT` (logarithmic) or `LOW..HIGH:COUNTlin` (linear); `None` for anything else.
-fn range(text: &str) -> Result<Option<Vec<String>>, String> {
+fn range(text: &str) -> Result<Option<Vec<String>>> {
     let Some((low, rest)) = text.split_once("..") else { return Ok(None) };
     if rest.starts_with('.') {
-        return Err(format!("{text:?} has three dots; write two, as in 1mbit..1gbit:7"));
+        return Err(Error::ThreeDots { text: text.to_owned(), example: "1mbit..1gbit:7" });
     }
     let Some((high, count)) = rest.split_once(':') else {
-        return Err(format!("{text:?} lacks the number of values; write as in {text}:5"));
+        return Err(Error::NoCount(text.to_owned()));
     };
     let (count, linear) = count.strip_suffix("lin").map_or((count, false), |count| (count, true));
-    let count: usize =
-        count.parse().ok().filter(|count| (2..=VALUES_MAX).contains(count)).ok_or_else(|| {
-            format!("{text:?}: {count:?} is not a number of values; write one from 2 to {VALUES_MAX}")
-        })?;
+    let count: usize = count
+        .parse()
+        .ok()
+        .filter(|count| (2..=VALUES_MAX).contains(count))
+        .ok_or_else(|| Error::Count { text: text.to_owned(), count: count.to_owned(), max: VALUES_MAX })?;
     let ends = [low, high].map(|end| split(end.trim()));
     let [Some((a, unit_a)), Some((b, unit_b))] = ends else {
-        return Err(format!("{text:?}: an end is not a number; write as in 1mbit..1gbit:7"));
+        return Err(Error::End(text.to_owned()));
     };
     let scale = |unit: &str| UNITS.iter().find(|(name, _)| *name == unit).map(|(_, scale)| *scale);
     let in_a = match (scale(unit_a), scale(unit_b)) {
         _ if unit_a == unit_b => b,
         (Some(of_a), Some(of_b)) if is_rate(unit_a) == is_rate(unit_b) => b * of_b / of_a,
-        _ => return Err(format!("{text:?}: {unit_a:?} and {unit_b:?} are units of different kinds")),
+        _ => return Err(Error::Units { text: text.to_owned(), low: unit_a.to_owned(), high: unit_b.to_owned() }),
     };
     if !linear && (a <= 0.0 || in_a <= 0.0) {
-        return Err(format!("{text:?}: there is no ratio from or to 0; write {count}lin for even steps"));
+        return Err(Error::Zero { text: text.to_owned(), count });
     }
     let value = |index: usize| {
         let share = index as f64 / (count - 1) as f64;
@@ -126,7 +126,7 @@ fn range(text: &str) -> Result<Option<Vec<String>>, String> {
         })
     };
     let texts = DIGITS.map(texts).find(tells_all);
-    let texts = texts.ok_or_else(|| format!("{text:?}: its ends are too near each other for {count} values"))?;
+    let texts = texts.ok_or_else(|| Error::TooNear { text: text.to_owned(), count })?;
     Ok(Some(texts.into_iter().map(|text| text + unit_a).collect()))
 }
 
@@ -184,7 +184,7 @@ mod tests {
             ("rate=a..b:3", "not a number"),
             ("rate=1mbit..1mbit:3", "too near"),
         ] {
-            let error = parse(text).unwrap_err();
+            let error = parse(text).unwrap_err().to_string();
             assert!(error.contains(what), "{text}: {error}");
         }
     }

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::product::{Product, Vary};
+use crate::{Error, Result};
 use bbrlab_sim::record::Output;
 use bbrlab_sim::scenario::{Scenario, ScenarioFile};
 use bbrlab_sim::setup::Setup;
@@ -54,22 +55,21 @@ pub struct Sweep {
 
 impl Sweep {
     /// Checks the axes and resolves the first and the last run, so that most errors appear before the work begins.
-    pub fn new(scenario: toml::Table, axes: &[Vary], (version, build): (&str, &str)) -> Result<Self, String> {
+    pub fn new(scenario: toml::Table, axes: &[Vary], (version, build): (&str, &str)) -> Result<Self> {
         let mut scenario = scenario;
         let whole = |value: Option<toml::Value>, key: &str, default: u64| match value {
             None => Ok(default),
             Some(toml::Value::Integer(value)) => {
-                u64::try_from(value).map_err(|_| format!("{key}: {value} is negative"))
+                u64::try_from(value).map_err(|_| Error::at(key)(Error::Negative(value)))
             }
-            Some(other) => other
-                .as_str()
-                .and_then(|text| text.parse().ok())
-                .ok_or_else(|| format!("{key}: {other} is not a whole number")),
+            Some(other) => {
+                other.as_str().and_then(|text| text.parse().ok()).ok_or_else(|| Error::at(key)(Error::NotWhole(other)))
+            }
         };
         let repeat = whole(scenario.remove("repeat"), "repeat", 1)?;
         let repeat = u32::try_from(repeat).ok().filter(|repeat| (1..=10_000).contains(repeat));
         let spec = Spec {
-            repeat: repeat.ok_or("repeat: write a number of seeds from 1 to 10000")?,
+            repeat: repeat.ok_or(Error::Repeat)?,
             seed: whole(scenario.remove("seed"), "seed", 1)?,
             axes: axes.iter().map(|vary| (vary.name.clone(), vary.values.clone())).collect(),
             version: version.to_owned(),
@@ -78,21 +78,19 @@ impl Sweep {
         };
         for (key, _) in &spec.axes {
             if key == "seed" || key == "repeat" {
-                return Err(format!("axis {key:?}: each combination already runs with its seeds; write --repeat"));
+                return Err(Error::SeedAxis(key.clone()));
             }
         }
         let product = Product::new(&spec.scenario, axes)?;
         let texts = serde_json::to_string(&(&spec.scenario, &spec.axes)).unwrap_or_default();
         for (name, points) in product.axes() {
             if points.iter().all(|point| !point.sets_anything()) && !texts.contains(&format!("{{{name}}}")) {
-                return Err(format!(
-                    "axis {name:?} is not a scenario key, and no text contains the placeholder {{{name}}} for it"
-                ));
+                return Err(Error::NoEffect(name.clone()));
             }
         }
         let sweep = Self { spec, product };
         if sweep.product.len().saturating_mul(sweep.spec.repeat as usize) > RUNS_MAX {
-            return Err(format!("the axes make over {RUNS_MAX} runs; leave out some values"));
+            return Err(Error::TooManyRuns { max: RUNS_MAX });
         }
         sweep.setup(0)?;
         sweep.setup(sweep.len() - 1)?;
@@ -125,17 +123,16 @@ impl Sweep {
     }
 
     /// Returns the scenario and setup of run number `index`.
-    pub fn setup(&self, index: usize) -> Result<(Scenario, Arc<Setup>), String> {
+    pub fn setup(&self, index: usize) -> Result<(Scenario, Arc<Setup>)> {
         let planned = self.product.run(self.combination(index))?;
-        let fault = |what: String| format!("{}: {what}", planned.name);
-        let mut scenario: Scenario = toml::Value::Table(planned.scenario)
-            .try_into()
-            .map_err(|e: toml::de::Error| fault(e.message().lines().next().unwrap_or_default().to_owned()))?;
+        let at = || Error::at::<Error>(&planned.name);
+        let mut scenario: Scenario =
+            toml::Value::Table(planned.scenario).try_into().map_err(|error| at()(Error::Table(error)))?;
         scenario.seed = self.spec.seed.wrapping_add((index % self.spec.repeat as usize) as u64);
         let sourced = ScenarioFile::from(scenario);
         let setup = sourced
             .resolve(&|_| Err("a sweep has no trace files; write a rate".into()))
-            .map_err(|error| fault(error.into()))?;
+            .map_err(|error| at()(error.into()))?;
         Ok((sourced.scenario.filled(), Arc::new(setup)))
     }
 
@@ -156,12 +153,12 @@ impl Sweep {
     }
 
     /// Executes run number `index` in the simulator.
-    pub fn run(&self, index: usize) -> Result<Row, String> {
+    pub fn run(&self, index: usize) -> Result<Row> {
         Ok(self.run_with_series(index)?.0)
     }
 
     /// Like [`Self::run`], and returns the full output.
-    pub fn run_with_series(&self, index: usize) -> Result<(Row, Arc<Setup>, Output), String> {
+    pub fn run_with_series(&self, index: usize) -> Result<(Row, Arc<Setup>, Output)> {
         let (scenario, setup) = self.setup(index)?;
         let output = bbrlab_sim::engine::run(&setup);
         Ok((Row::new(&scenario, &setup, &output.result), setup, output))
@@ -204,7 +201,7 @@ mod tests {
     fn slips_are_named() {
         let base: toml::Table = toml::from_str("rate = '5mbit'\nflow = ['bbr1']").unwrap();
         for (axis, what) in [("rtt=1ms,long", "long"), ("seed=1,2", "seeds"), ("nothing=1,2", "nothing")] {
-            let error = Sweep::new(base.clone(), &[axis::parse(axis).unwrap()], ("test", "")).unwrap_err();
+            let error = Sweep::new(base.clone(), &[axis::parse(axis).unwrap()], ("test", "")).unwrap_err().to_string();
             assert!(error.contains(what), "{axis}: {error}");
         }
     }

@@ -34,7 +34,7 @@ pub fn request(args: &StartArgs) -> Result<TestRequest, Failure> {
     let prefixes = args.prefix.iter().map(|text| prefix(text)).collect::<Result<_, _>>()?;
     let key = args.key.as_deref().map(|path| {
         let text = fs::read_to_string(path).map_err(|error| error.to_string());
-        text.and_then(|text| text.parse::<Key>()).map_err(|error| format!("--key: {}: {error}", path.display()))
+        text.and_then(|text| Ok(text.parse::<Key>()?)).map_err(|error| format!("--key: {}: {error}", path.display()))
     });
     let disk: Volume = args.disk.parse().map_err(|error| format!("--disk: {error}"))?;
     Ok(TestRequest {

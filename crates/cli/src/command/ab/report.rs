@@ -19,7 +19,7 @@ pub fn report(args: &ReportArgs) -> Result<Verdict, Failure> {
     let report = Target::asked("--report", args.report.as_deref())?;
     outputs::check_distinct(json.iter().chain(&report))?;
     let prefixes = args.classes.as_deref().map(|path| {
-        let parsed = inputs::classes(path).and_then(|text| Prefixes::parse(&text, test.keep));
+        let parsed = inputs::classes(path).and_then(|text| Ok(Prefixes::parse(&text, test.keep)?));
         parsed.map_err(|error| format!("--classes: {}: {error}", inputs::name(path)))
     });
     let prefixes = prefixes.transpose()?.unwrap_or_default();
