@@ -386,7 +386,10 @@ mod tests {
         let short = line("duration = '900ms'\nflow = ['cubic', 'cubic']");
         assert!(!short.contains("one-second bins") && !short.contains("converged"), "{short}");
         let unfair = line("duration = '5s'\nflow = ['cubic', 'cubic,rate=100kbit']");
-        assert!(unfair.ends_with("over the whole run; not converged: one-second bins fall below 0.95 until the end"), "{unfair}");
+        assert!(
+            unfair.ends_with("over the whole run; not converged: one-second bins fall below 0.95 until the end"),
+            "{unfair}"
+        );
     }
 
     #[test]

@@ -64,10 +64,7 @@ fn what_does_not_apply_is_said_with_its_reason_and_is_no_failure() {
     let output = Dir::new("not").bbrlab(&["conform", "bbr1", "cubic", "--case", "2"]);
     assert_eq!(output.status.code(), Some(0));
     let text = stdout(&output);
-    assert!(
-        text.contains("BBRv1 ignores loss in Startup") && text.contains("how cubic should meet it"),
-        "{text}"
-    );
+    assert!(text.contains("BBRv1 ignores loss in Startup") && text.contains("how cubic should meet it"), "{text}");
     assert!(text.contains("2 not applicable"), "{text}");
 }
 
