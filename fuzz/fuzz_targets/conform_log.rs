@@ -12,5 +12,8 @@ fuzz_target!(|text: &str| match log::read(text) {
             assert!(seen.iter().all(|seen| !seen.what.is_empty()));
         }
     }
-    Err(error) => assert!(!error.is_empty() && !error.contains('\n'), "{error:?}"),
+    Err(error) => {
+        let error = error.to_string();
+        assert!(!error.is_empty() && !error.contains('\n'), "{error:?}");
+    }
 });

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use bbrlab_core::Time;
-use bbrlab_lab::session;
+use bbrlab_lab::{BoxError, session};
 use bbrlab_live::backends;
 use bbrlab_live::kernel::run::Provenance;
 use bbrlab_live::kernel::{self, rights};
@@ -70,7 +70,7 @@ impl session::Runner for Runner {
         self.backend.info().is_real_time
     }
 
-    fn run(&self, scenario: &Scenario, setup: &Setup, progress: &mut dyn FnMut(Time)) -> Result<Output, Failure> {
+    fn run(&self, scenario: &Scenario, setup: &Setup, progress: &mut dyn FnMut(Time)) -> Result<Output, BoxError> {
         let watch = Stopwatch::start();
         let mut output = self.play(scenario, setup, progress)?;
         output.result.wall_s = watch.seconds();

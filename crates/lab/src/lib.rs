@@ -2,6 +2,7 @@
 //! Evidence from runs: claims with verdicts, conformance, sessions on any backend, and the simulator beside real kernels.
 
 pub mod conform;
+mod error;
 pub mod expect;
 pub mod experiment;
 pub mod session;
@@ -12,3 +13,5 @@ pub mod validate;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/host-it.md")]
 struct HostIt;
+
+pub use error::{BoxError, Error, Result};

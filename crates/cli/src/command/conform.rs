@@ -98,7 +98,7 @@ pub fn conform(args: &ConformArgs) -> Result<Verdict, Failure> {
 fn judge_log(path: &Path, named: &[String], targets: &Targets) -> Result<Verdict, Failure> {
     let fault = |error: String| format!("--log: {}: {error}", inputs::name(path));
     let bytes = inputs::log(path).map_err(fault)?;
-    let log = log::read(&String::from_utf8_lossy(&bytes)).map_err(fault)?;
+    let log = log::read(&String::from_utf8_lossy(&bytes)).map_err(|error| fault(error.into()))?;
     if let Some(older) = named.iter().find(|cc| !log::is_of_the_draft(cc)) {
         return Err(fault(format!("the draft describes BBRv3, not {older}; leave {older} out")));
     }

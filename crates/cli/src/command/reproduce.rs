@@ -76,13 +76,13 @@ fn run(args: &ReproduceArgs, experiments: &[Experiment]) -> Result<Vec<Experimen
     let first_seed = |scenario: &Scenario| !args.one_seed || scenario.seed == args.seed;
     let there = |scenario: &Scenario, setup: &Setup| {
         if !first_seed(scenario) {
-            return Err(RunError::Unsupported("another seed".to_owned()));
+            return Err(RunError::Unsupported);
         }
         let mut setup = setup.clone();
         if args.program == Program::Bbrlab {
             setup.flows.iter_mut().for_each(|flow| flow.host.program = Program::Bbrlab);
         }
-        Runner::check(on, &setup).map_err(RunError::Unsupported)?;
+        Runner::check(on, &setup).map_err(|_| RunError::Unsupported)?;
         runner.run(scenario, &setup, &mut |_| {}).map_err(RunError::Failed)
     };
     let mut here = experiments.to_vec();

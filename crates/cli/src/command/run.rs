@@ -5,6 +5,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
+use bbrlab_lab::BoxError;
 use bbrlab_lab::session::{Finished, Session};
 use bbrlab_sim::backend::Backend;
 use bbrlab_sim::record::Output;
@@ -75,7 +76,7 @@ pub fn run(args: &RunArgs) -> Result<Verdict, Failure> {
     let watch = Stopwatch::start();
     let doing = if on == Backend::Sim { "simulating" } else { "running" };
     let progress = Progress::new(doing, session.setups.len() * TICKS_A_RUN);
-    let keep = |index: usize, setup: &Setup, output: &Output| -> Result<KeptOutputs, Failure> {
+    let keep = |index: usize, setup: &Setup, output: &Output| -> Result<KeptOutputs, BoxError> {
         let files = results.traces.write(index, setup, output)?;
         Ok((files, results.traces.missing(setup, output).or_else(|| runner::warning(&output.result))))
     };

@@ -4,7 +4,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Case, ConformError, parse};
+use super::{Case, parse};
+use crate::{Error, Result};
 
 /// Draft whose appendix defines the cases.
 pub const DRAFT: &str = "draft-ietf-ccwg-bbr-06";
@@ -49,9 +50,8 @@ pub fn cases() -> Vec<Case> {
 }
 
 /// Reads every `*.toml` in a directory, in the order of their names.
-pub fn load_dir(directory: &Path) -> Result<Vec<Case>, ConformError> {
-    let fault =
-        |error: std::io::Error| ConformError(format!("{}: {error}; name a directory of cases", directory.display()));
+pub fn load_dir(directory: &Path) -> Result<Vec<Case>> {
+    let fault = |source| Error::Directory { path: directory.to_owned(), source, wanted: "cases" };
     let mut paths = Vec::new();
     for entry in std::fs::read_dir(directory).map_err(fault)? {
         paths.push(entry.map_err(fault)?.path());
@@ -60,7 +60,7 @@ pub fn load_dir(directory: &Path) -> Result<Vec<Case>, ConformError> {
     paths.sort();
     let read = |path: &PathBuf| {
         let origin = path.display().to_string();
-        let text = std::fs::read_to_string(path).map_err(|error| ConformError(format!("{origin}: {error}")))?;
+        let text = std::fs::read_to_string(path).map_err(|source| Error::File { path: path.clone(), source })?;
         parse(&text, &origin)
     };
     paths.iter().map(read).collect()

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use bbrlab_core::{AlgorithmConfig, State};
 use serde::Deserialize;
 
-use super::ConformError;
 use crate::expect::check_syntax;
+use crate::{Error, Result};
 use bbrlab_sim::script::StateMatch;
 
 /// One of the draft's example test cases.
@@ -187,26 +187,26 @@ impl Case {
         self.constants.iter().map(|(name, constant)| (name.clone(), of(constant))).collect()
     }
 
-    fn check(&self) -> Result<(), String> {
+    fn check(&self) -> Result<()> {
         if self.check.is_empty() {
-            return Err("no [[check]]: a case needs at least one check".into());
+            return Err(Error::Rule("no [[check]]: a case needs at least one check"));
         }
         let names = self.algorithms.iter().chain(self.not.keys());
         if let Some(name) = names.into_iter().find(|name| AlgorithmConfig::named(name).is_none()) {
-            return Err(format!("no algorithm {name:?}; see `bbrlab list algorithms`"));
+            return Err(Error::UnknownAlgorithm(name.clone()));
         }
         for cue in &self.cue {
-            cue.state_match().map_err(|error| format!("cue at {:?}: {error}", cue.at))?;
+            cue.state_match().map_err(Error::at(format!("cue at {:?}", cue.at)))?;
             if cue.actions() != 1 {
-                return Err(format!("cue at {:?}: it does {} things; write one", cue.at, cue.actions()));
+                return Err(Error::at(format!("cue at {:?}", cue.at))(Error::Actions(cue.actions())));
             }
         }
         for check in &self.check {
-            let fault = |error: String| format!("check {:?}: {error}", check.what);
+            let at = || Error::at::<Error>(format!("check {:?}", check.what));
             if check.rule.is_some() != check.otherwise.is_some() {
-                return Err(fault("`where` and `otherwise` come together: a rule and its reason".into()));
+                return Err(at()(Error::Rule("`where` and `otherwise` come together: a rule and its reason")));
             }
-            check.expressions().try_for_each(check_syntax).map_err(fault)?;
+            check.expressions().try_for_each(check_syntax).map_err(at())?;
         }
         self.lets.iter().try_for_each(|named| check_syntax(&named.value))
     }
@@ -214,16 +214,14 @@ impl Case {
 
 impl TriggerSpec {
     /// Parses the trigger: the state left, if that matters, the state entered, and the number of that entry.
-    pub(super) fn state_match(&self) -> Result<(Option<StateMatch>, StateMatch, u32), String> {
-        let form =
-            || "write a state and the number of its entry, as in drain#1 or probe_bw_up>probe_bw_down#2".to_owned();
+    pub(super) fn state_match(&self) -> Result<(Option<StateMatch>, StateMatch, u32)> {
         let state = |name: &str| match State::ALL.iter().find(|state| state.name() == name) {
             Some(state) => Ok(StateMatch::State(*state)),
             None if name == "probe_bw" => Ok(StateMatch::ProbeBw),
-            None => Err(form()),
+            None => Err(Error::Cue),
         };
-        let (change, nth) = self.at.split_once('#').ok_or_else(form)?;
-        let nth = nth.parse().ok().filter(|nth| *nth > 0).ok_or_else(form)?;
+        let (change, nth) = self.at.split_once('#').ok_or(Error::Cue)?;
+        let nth = nth.parse().ok().filter(|nth| *nth > 0).ok_or(Error::Cue)?;
         let (left, entered) = match change.split_once('>') {
             Some((left, entered)) => (Some(state(left)?), entered),
             None => (None, change),
@@ -238,12 +236,12 @@ impl TriggerSpec {
 }
 
 /// Reads a case and checks everything that does not need a run. `origin` names the file in errors.
-pub fn parse(text: &str, origin: &str) -> Result<Case, ConformError> {
+pub fn parse(text: &str, origin: &str) -> Result<Case> {
     let case: Case = toml::from_str(text).map_err(|error| {
         let line = error.span().map_or(1, |span| 1 + text[..span.start].matches('\n').count());
-        ConformError(format!("{origin}:{line}: {}", error.message().lines().next().unwrap_or_default()))
+        Error::at(format!("{origin}:{line}"))(Error::CaseToml(error))
     })?;
-    case.check().map_err(|error| ConformError(format!("{origin}: {error}")))?;
+    case.check().map_err(Error::at(origin))?;
     Ok(case)
 }
 

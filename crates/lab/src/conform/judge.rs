@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::file::{Case, Check, Number};
 use super::{CheckResult, Verdict};
+use crate::Result;
 use crate::expect::{Measurer, RunSet, RunView};
 
 /// Expected value of a check without bounds: a yes-or-no question.
@@ -85,7 +86,7 @@ fn seen(check: &Check, measurer: &Measurer, run: &RunView, values: &[(String, f6
             (measured, expected, if holds { Verdict::Holds } else { Verdict::Fails }, None)
         }
         Ok(None) => (f64::NAN, String::new(), Verdict::NotApplicable, check.otherwise.clone()),
-        Err(error) => (f64::NAN, YES.to_owned(), Verdict::Fails, Some(error)),
+        Err(error) => (f64::NAN, YES.to_owned(), Verdict::Fails, Some(error.to_string())),
     };
     CheckResult { what: check.what.clone(), expected, measured, unit: check.unit.clone(), verdict, reason }
 }
@@ -96,7 +97,7 @@ fn weighed(
     measurer: &Measurer,
     run: &RunView,
     values: &[(String, f64)],
-) -> Result<Option<(f64, String, bool)>, String> {
+) -> Result<Option<(f64, String, bool)>> {
     let value = |text: &str| measurer.measure_with(text, Some(run), values);
     let bound = |bound: &Option<Number>| match bound {
         None => Ok(None),

@@ -12,8 +12,6 @@ mod run;
 mod subject;
 mod write;
 
-use std::fmt;
-
 pub use catalogue::{CASES, DRAFT, cases, load_dir};
 pub use cell::{Cell, grid};
 pub use file::{Case, parse};
@@ -24,18 +22,6 @@ pub use write::{json, junit};
 
 use bbrlab_report::Figure;
 use bbrlab_stats::number::significant;
-
-/// Error when reading or running a case: location, value found, values accepted.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ConformError(pub String);
-
-impl fmt::Display for ConformError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for ConformError {}
 
 /// Verdict of a check, a cell or a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -7,9 +7,10 @@ use bbrlab_core::{AlgorithmConfig, NANOS_PER_SEC, Rate, Span, State, Time, param
 use rayon::prelude::*;
 
 use super::file::{Case, TriggerSpec};
-use super::{CaseOutcome, Cell, CellOutcome, ConformError, Subject, Verdict, judge, page};
+use super::{CaseOutcome, Cell, CellOutcome, Subject, Verdict, judge, page};
 use crate::expect::columns::MODEL_COLUMNS;
 use crate::expect::{Measurer, RunSet, RunView};
+use crate::{Error, Result};
 
 use bbrlab_sim::link::{AckAggregation, Buffer, Policer};
 use bbrlab_sim::path::PathAction;
@@ -33,21 +34,25 @@ struct Scales {
 }
 
 impl Scales {
-    fn number(&self, expression: &str) -> Result<f64, String> {
+    fn number(&self, expression: &str) -> Result<f64> {
         let value = self.measurer.measure_with(expression, None, &self.values)?;
-        if value.is_finite() && value >= 0.0 { Ok(value) } else { Err(format!("{expression:?} is {value} here")) }
+        if value.is_finite() && value >= 0.0 {
+            Ok(value)
+        } else {
+            Err(Error::Value { expression: expression.to_owned(), value })
+        }
     }
 
-    fn span(&self, expression: &str) -> Result<Span, String> {
+    fn span(&self, expression: &str) -> Result<Span> {
         Ok(Span::nanos((self.number(expression)? * NANOS_PER_SEC as f64).round() as u64))
     }
 
-    fn rate(&self, expression: &str) -> Result<Rate, String> {
+    fn rate(&self, expression: &str) -> Result<Rate> {
         Ok(Rate::bits_per_sec(self.number(expression)?.round().max(1.0) as u64))
     }
 
     /// Traffic of an application that writes whole packets at a rate, several times a round where packet size allows.
-    fn traffic(&self, expression: &str) -> Result<Traffic, String> {
+    fn traffic(&self, expression: &str) -> Result<Traffic> {
         if expression == "bulk" {
             return Ok(Traffic::Bulk);
         }
@@ -63,7 +68,7 @@ impl Scales {
 }
 
 /// Builds the path and the flow.
-fn setup(case: &Case, subject: &Subject, scales: &Scales, cell: &Cell) -> Result<Setup, String> {
+fn setup(case: &Case, subject: &Subject, scales: &Scales, cell: &Cell) -> Result<Setup> {
     let path = &case.path;
     let mut flow = FlowSetup::bulk(&subject.name, configured(case, subject)?);
     flow.peer = subject.stack.and_then(|stack| stack.peer);
@@ -85,7 +90,7 @@ fn setup(case: &Case, subject: &Subject, scales: &Scales, cell: &Cell) -> Result
     Ok(setup)
 }
 
-fn cue(spec: &TriggerSpec, scales: &Scales) -> Result<Trigger, String> {
+fn cue(spec: &TriggerSpec, scales: &Scales) -> Result<Trigger> {
     let (out_of, entered, nth) = spec.state_match()?;
     let after = spec.after.as_ref().map_or(Ok(Span::ZERO), |after| scales.span(after))?;
     let what = if let Some(rate) = &spec.rate {
@@ -106,7 +111,7 @@ fn cue(spec: &TriggerSpec, scales: &Scales) -> Result<Trigger, String> {
     Ok(Trigger { entered, out_of, nth, after, what })
 }
 
-fn scales(case: &Case, subject: &Subject, cell: &Cell) -> Result<Scales, String> {
+fn scales(case: &Case, subject: &Subject, cell: &Cell) -> Result<Scales> {
     let measurer = Measurer::new(Arc::new(RunSet::default()));
     let values_at = |mss: u32| {
         let mut values = cell.variables(mss);
@@ -122,20 +127,20 @@ fn scales(case: &Case, subject: &Subject, cell: &Cell) -> Result<Scales, String>
 }
 
 /// Algorithm with the case's parameters; a stack's own controller has none.
-fn configured(case: &Case, subject: &Subject) -> Result<AlgorithmConfig, String> {
+fn configured(case: &Case, subject: &Subject) -> Result<AlgorithmConfig> {
     let mut config = subject.config()?;
     for (name, value) in &case.set {
         match config.set(name, value) {
             Ok(()) | Err(ParamError::Unknown) => {}
-            Err(error) => return Err(format!("set: {name} = {value:?} is {error}")),
+            Err(source) => return Err(Error::Set { name: name.clone(), value: value.clone(), source }),
         }
     }
     Ok(config)
 }
 
 /// Script of a run. If the case suppresses ProbeRTT and a stack's own controller cannot, the run ends at ProbeRTT.
-fn script(case: &Case, subject: &Subject, scales: &Scales) -> Result<Script, String> {
-    let cue = |spec: &TriggerSpec| cue(spec, scales).map_err(|error| format!("cue at {:?}: {error}", spec.at));
+fn script(case: &Case, subject: &Subject, scales: &Scales) -> Result<Script> {
+    let cue = |spec: &TriggerSpec| cue(spec, scales).map_err(Error::at(format!("cue at {:?}", spec.at)));
     let mut cues = case.cue.iter().map(cue).collect::<Result<Vec<_>, _>>()?;
     if is_cut_by_probe_rtt(case, subject) {
         let entered = StateMatch::State(State::ProbeRtt);
@@ -149,7 +154,7 @@ fn is_cut_by_probe_rtt(case: &Case, subject: &Subject) -> bool {
 }
 
 /// Runs one case with one subject in one cell; the outcome holds a figure if it fails, and with `draw` in any case.
-pub fn run_cell(case: &Case, subject: &Subject, cell: Cell, draw: bool) -> Result<CellOutcome, ConformError> {
+pub fn run_cell(case: &Case, subject: &Subject, cell: Cell, draw: bool) -> Result<CellOutcome> {
     let (mut outcome, run) = run_view(case, subject, cell)?;
     if let Some(run) = run.filter(|_| draw || outcome.verdict() == Verdict::Fails) {
         outcome.figure = Some(page::trace_figure(case, &subject.name, &cell, &run));
@@ -158,11 +163,11 @@ pub fn run_cell(case: &Case, subject: &Subject, cell: Cell, draw: bool) -> Resul
 }
 
 /// Like [`run_cell`], and returns the run for inspection; `None` if the stack gave up the connection.
-pub fn run_view(case: &Case, subject: &Subject, cell: Cell) -> Result<(CellOutcome, Option<RunView>), ConformError> {
-    let fault = |error: String| ConformError(format!("case {}, {}, {cell}: {error}", case.id(), subject.name));
-    let scales = scales(case, subject, &cell).map_err(fault)?;
-    let mut setup = setup(case, subject, &scales, &cell).map_err(fault)?;
-    let script = script(case, subject, &scales).map_err(fault)?;
+pub fn run_view(case: &Case, subject: &Subject, cell: Cell) -> Result<(CellOutcome, Option<RunView>)> {
+    let at = || Error::at::<Error>(format!("case {}, {}, {cell}", case.id(), subject.name));
+    let scales = scales(case, subject, &cell).map_err(at())?;
+    let mut setup = setup(case, subject, &scales, &cell).map_err(at())?;
+    let script = script(case, subject, &scales).map_err(at())?;
     let outcome = |simulated_s, seen| CellOutcome { cell, mss: scales.mss, simulated_s, seen, figure: None };
     let output = match subject.play(&setup, &script) {
         Ok(output) => output,
@@ -201,7 +206,7 @@ pub fn run_all(
     subjects: &[Subject],
     shown: Option<Cell>,
     progress: &(dyn Fn() + Sync),
-) -> Result<Vec<CaseOutcome>, ConformError> {
+) -> Result<Vec<CaseOutcome>> {
     let pairs: Vec<(&Subject, &Case)> =
         subjects.iter().flat_map(|subject| cases.iter().map(move |case| (subject, case))).collect();
     let outcome = |(subject, case): &(&Subject, &Case)| CaseOutcome {
@@ -269,7 +274,7 @@ mod tests {
 
     #[test]
     fn every_check_of_an_aborted_connection_is_not_applicable() {
-        let outcome = in_stack(1, |_, _, _| Err("too many gaps".to_owned()));
+        let outcome = in_stack(1, |_, _, _| Err("too many gaps".into()));
         assert!(outcome.verdict() == Verdict::NotApplicable && outcome.seen.len() > 4);
         assert!(outcome.seen.iter().all(|seen| seen.reason.as_ref().is_some_and(|why| why.contains("too many gaps"))));
     }

@@ -10,12 +10,13 @@ use bbrlab_sim::setup::{Peer, Setup};
 
 use super::Cell;
 use super::file::Case;
+use crate::{BoxError, Error, Result};
 
 /// Largest payload in a QUIC stack: a jumbo frame's, as an offload burst is not a QUIC packet.
 const JUMBO: u32 = 8_948;
 
 /// Function that runs scripts on a stack's backend.
-pub type ScriptRun = fn(Stack, &Setup, &Script) -> Result<Output, String>;
+pub type ScriptRun = fn(Stack, &Setup, &Script) -> Result<Output, BoxError>;
 
 /// A subject of the conformance cases.
 #[derive(Clone, Debug)]
@@ -71,15 +72,15 @@ impl Subject {
     }
 
     /// Our algorithm, or a placeholder if the stack's own runs.
-    pub(super) fn config(&self) -> Result<AlgorithmConfig, String> {
+    pub(super) fn config(&self) -> Result<AlgorithmConfig> {
         if self.is_peer() {
             return Ok(AlgorithmConfig::Fixed(FixedParams::default()));
         }
         let name = &self.algorithm;
-        AlgorithmConfig::named(name).ok_or_else(|| format!("no algorithm {name:?}; see `bbrlab list algorithms`"))
+        AlgorithmConfig::named(name).ok_or_else(|| Error::UnknownAlgorithm(name.clone()))
     }
 
-    pub(super) fn play(&self, setup: &Setup, script: &Script) -> Result<Output, String> {
+    pub(super) fn play(&self, setup: &Setup, script: &Script) -> Result<Output, BoxError> {
         match self.stack {
             Some(StackSubject { stack, play, .. }) => play(stack, setup, script),
             None => Ok(engine::run_scripted(setup, script)),

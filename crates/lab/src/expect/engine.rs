@@ -9,8 +9,9 @@ use rhai::{Dynamic, Engine, EvalAltResult, NativeCallContext, Scope};
 
 use super::population::PopulationView;
 use super::register;
-use super::run::{MeasureError, RunView};
+use super::run::RunView;
 use super::{Curve, FlowView};
+use crate::{Error, Result};
 use bbrlab_study::cdn::Study;
 
 /// Maximum operations, more than any sensible measure needs; a runaway one is stopped. Ours.
@@ -40,19 +41,19 @@ pub struct RunSet {
 }
 
 /// Reads `cc=bbr1,loss=1%` into pairs.
-pub fn parse_labels(text: &str) -> Result<BTreeMap<String, String>, MeasureError> {
+pub fn parse_labels(text: &str) -> Result<BTreeMap<String, String>> {
     let pieces = text.split(',').map(str::trim).filter(|p| !p.is_empty());
     pieces
         .map(|piece| match piece.split_once('=') {
             Some((axis, label)) => Ok((axis.trim().to_owned(), label.trim().to_owned())),
-            None => Err(format!("{text:?}: {piece:?} is not of the form axis=label")),
+            None => Err(Error::Label { text: text.to_owned(), piece: piece.to_owned() }),
         })
         .collect()
 }
 
 impl RunSet {
     /// Returns the run of that name; `""` is the only run. The order of the labels does not matter.
-    pub fn run(&self, name: &str) -> Result<&RunView, MeasureError> {
+    pub fn run(&self, name: &str) -> Result<&RunView> {
         if let Some(run) = self.runs.get(name) {
             return Ok(run);
         }
@@ -64,14 +65,14 @@ impl RunSet {
         match (matching.next(), wanted.is_empty()) {
             (Some(run), false) => Ok(run),
             _ => {
-                let known: Vec<&str> = self.runs.keys().take(12).map(String::as_str).collect();
-                Err(format!("no run {name:?}; there are {} runs: {} …", self.runs.len(), known.join(" | ")))
+                let known = self.runs.keys().take(12).cloned().collect();
+                Err(Error::UnknownRun { name: name.to_owned(), count: self.runs.len(), known })
             }
         }
     }
 
     /// Returns the run that differs from this one only in the given labels.
-    pub fn sibling(&self, run: &RunView, other: &str) -> Result<&RunView, MeasureError> {
+    pub fn sibling(&self, run: &RunView, other: &str) -> Result<&RunView> {
         let mut labels = parse_labels(&run.name)?;
         labels.extend(parse_labels(other)?);
         let name: Vec<String> = labels.iter().map(|(axis, label)| format!("{axis}={label}")).collect();
@@ -79,15 +80,15 @@ impl RunSet {
     }
 
     /// Returns the axis of that name.
-    pub fn axis(&self, name: &str) -> Result<&Axis, MeasureError> {
+    pub fn axis(&self, name: &str) -> Result<&Axis> {
         self.axes.iter().find(|a| a.name == name).ok_or_else(|| {
-            let known: Vec<&str> = self.axes.iter().map(|a| a.name.as_str()).collect();
-            format!("no axis {name:?}; there are {}", known.join(", "))
+            let known = self.axes.iter().map(|a| a.name.clone()).collect();
+            Error::UnknownAxis { name: name.to_owned(), known }
         })
     }
 
     /// Returns the runs along an axis whose other labels are `fixed`, each with the axis value.
-    pub fn along(&self, axis: &str, fixed: &str) -> Result<Vec<(f64, &RunView)>, MeasureError> {
+    pub fn along(&self, axis: &str, fixed: &str) -> Result<Vec<(f64, &RunView)>> {
         let axis = self.axis(axis)?;
         let fixed = parse_labels(fixed)?;
         let mut found = Vec::new();
@@ -99,7 +100,7 @@ impl RunSet {
                 found.push((*x, run));
             }
         }
-        if found.is_empty() { Err(format!("no run along axis {:?} has {fixed:?}", axis.name)) } else { Ok(found) }
+        if found.is_empty() { Err(Error::NoRunAlong { axis: axis.name.clone(), fixed }) } else { Ok(found) }
     }
 }
 
@@ -121,16 +122,16 @@ fn bare_engine() -> Engine {
 }
 
 /// Checks that a measure is one expression.
-pub fn check_syntax(expression: &str) -> Result<(), MeasureError> {
+pub fn check_syntax(expression: &str) -> Result<()> {
     match bare_engine().compile_expression(expression) {
         Ok(_) => Ok(()),
-        Err(error) => Err(format!("{expression:?}: {error}")),
+        Err(source) => Err(Error::Syntax { expression: expression.to_owned(), source }),
     }
 }
 
 /// Wraps a reason for the engine.
-pub(super) fn fail(reason: MeasureError) -> Box<EvalAltResult> {
-    reason.into()
+pub(super) fn fail(reason: Error) -> Box<EvalAltResult> {
+    reason.to_string().into()
 }
 
 /// Converts any numeric type of rhai; booleans become 1 and 0.
@@ -143,7 +144,7 @@ pub(super) fn number(value: &Dynamic) -> Result<f64, Box<EvalAltResult>> {
     }
     match value.as_bool() {
         Ok(yes) => Ok(f64::from(u8::from(yes))),
-        Err(_) => Err(fail(format!("a number was expected, not a {}", value.type_name()))),
+        Err(_) => Err(fail(Error::Type(value.type_name()))),
     }
 }
 
@@ -169,7 +170,7 @@ impl Measurer {
         });
         let set = runs.clone();
         engine.register_fn("population", move || {
-            set.study.clone().map(PopulationView).ok_or_else(|| fail("the experiment has no [population]".to_owned()))
+            set.study.clone().map(PopulationView).ok_or_else(|| fail(Error::NoPopulation))
         });
         Self { engine, runs }
     }
@@ -179,24 +180,19 @@ impl Measurer {
     }
 
     /// Evaluates an expression.
-    pub fn measure(&self, expression: &str) -> Result<f64, MeasureError> {
+    pub fn measure(&self, expression: &str) -> Result<f64> {
         self.evaluate(expression, &mut Scope::new())
     }
 
     /// Evaluates an expression in which `r` is one run.
-    pub fn measure_of(&self, expression: &str, run: &RunView) -> Result<f64, MeasureError> {
+    pub fn measure_of(&self, expression: &str, run: &RunView) -> Result<f64> {
         let mut scope = Scope::new();
         scope.push_constant("r", run.clone());
         self.evaluate(expression, &mut scope)
     }
 
     /// Evaluates an expression over named values; with a run, `r` is that run and `f` its first flow.
-    pub fn measure_with(
-        &self,
-        expression: &str,
-        run: Option<&RunView>,
-        values: &[(String, f64)],
-    ) -> Result<f64, MeasureError> {
+    pub fn measure_with(&self, expression: &str, run: Option<&RunView>, values: &[(String, f64)]) -> Result<f64> {
         let mut scope = Scope::new();
         if let Some(run) = run {
             scope.push_constant("r", run.clone());
@@ -209,23 +205,23 @@ impl Measurer {
     }
 
     /// Evaluates an expression in `x`.
-    pub fn measure_at(&self, expression: &str, x: f64) -> Result<f64, MeasureError> {
+    pub fn measure_at(&self, expression: &str, x: f64) -> Result<f64> {
         let mut scope = Scope::new();
         scope.push_constant("x", x);
         self.evaluate(expression, &mut scope)
     }
 
     /// Evaluates an expression in `r` at each run along an axis.
-    pub fn sweep(&self, axis: &str, fixed: &str, each: &str) -> Result<Curve, MeasureError> {
+    pub fn sweep(&self, axis: &str, fixed: &str, each: &str) -> Result<Curve> {
         let points = self.runs.along(axis, fixed)?.into_iter();
-        let points: Result<Vec<(f64, f64)>, MeasureError> =
+        let points: Result<Vec<(f64, f64)>> =
             points.map(|(x, run)| self.measure_of(each, run).map(|y| (x, y))).collect();
         points.map(Curve::new)
     }
 
-    fn evaluate(&self, expression: &str, scope: &mut Scope) -> Result<f64, MeasureError> {
+    fn evaluate(&self, expression: &str, scope: &mut Scope) -> Result<f64> {
         let value = self.engine.eval_expression_with_scope::<Dynamic>(scope, expression);
-        value.and_then(|v| number(&v)).map_err(|error| format!("{expression:?}: {error}"))
+        value.and_then(|v| number(&v)).map_err(|source| Error::Evaluation { expression: expression.to_owned(), source })
     }
 }
 
@@ -247,9 +243,9 @@ fn sweep(
 }
 
 /// Curve of external data: columns `x` and `y` of the rows of a CSV file that match `filter`.
-fn data(set: &RunSet, file: &str, x: &str, y: &str, filter: &str) -> Result<Curve, MeasureError> {
-    let text = set.files.get(file).ok_or_else(|| format!("no data file {file:?}; it belongs in experiments/data/"))?;
-    let (x, y) = super::csv::columns(text, x, y, &parse_labels(filter)?).map_err(|e| format!("{file}: {e}"))?;
+fn data(set: &RunSet, file: &str, x: &str, y: &str, filter: &str) -> Result<Curve> {
+    let text = set.files.get(file).ok_or_else(|| Error::NoData { kind: "data file", name: file.to_owned() })?;
+    let (x, y) = super::csv::columns(text, x, y, &parse_labels(filter)?).map_err(Error::at(file))?;
     Ok(Curve::new(x.into_iter().zip(y).collect()))
 }
 
@@ -257,6 +253,6 @@ fn data(set: &RunSet, file: &str, x: &str, y: &str, filter: &str) -> Result<Curv
 pub(super) fn flow_of(run: &RunView, index: i64) -> Result<FlowView, Box<EvalAltResult>> {
     match usize::try_from(index) {
         Ok(index) if index < run.setup.flows.len() => Ok(FlowView { run: run.clone(), index }),
-        _ => Err(fail(format!("run {}: no flow {index}; it has {}", run.name, run.setup.flows.len()))),
+        _ => Err(fail(Error::NoFlow { run: run.name.to_string(), index, count: run.setup.flows.len() })),
     }
 }

@@ -3,8 +3,9 @@
 
 use bbrlab_core::{NANOS_PER_SEC, State, Time};
 
-use super::run::{MeasureError, RunView};
+use super::run::RunView;
 use super::series;
+use crate::{Error, Result};
 use bbrlab_sim::record::result::FlowResult;
 
 /// One flow of a run.
@@ -33,40 +34,42 @@ pub struct LinkView {
 
 impl FlowView {
     /// Returns the flow's metrics.
-    pub fn result(&self) -> Result<&FlowResult, MeasureError> {
+    pub fn result(&self) -> Result<&FlowResult> {
         let flows = &self.run.output.result.flows;
-        flows
-            .get(self.index)
-            .ok_or_else(|| format!("run {}: no flow {}; it has {}", self.run.name, self.index, flows.len()))
+        flows.get(self.index).ok_or_else(|| Error::NoFlow {
+            run: self.run.name.to_string(),
+            index: self.index as i64,
+            count: flows.len(),
+        })
     }
 
     /// Returns a column of the flow's time series.
-    pub fn column(&self, name: &str) -> Result<Vec<f64>, MeasureError> {
+    pub fn column(&self, name: &str) -> Result<Vec<f64>> {
         self.run.flow_column(self.index, name)
     }
 
     /// Time at which the sender first marked a segment lost; NaN if never.
-    pub fn first_loss_s(&self) -> Result<f64, MeasureError> {
+    pub fn first_loss_s(&self) -> Result<f64> {
         Ok(series::first_above(&self.run.t_s, &self.column("lost")?, 1.0, 0.0))
     }
 
     /// Start times of the flow's visits to a state.
-    pub fn state_starts(&self, state: &str) -> Result<Vec<f64>, MeasureError> {
+    pub fn state_starts(&self, state: &str) -> Result<Vec<f64>> {
         Ok(self.run.intervals(self.index, state)?.iter().map(|(start, _)| *start).collect())
     }
 
     /// Start time of visit `which` (from 0) to a state; NaN if there were fewer.
-    pub fn state_start_s(&self, state: &str, which: usize) -> Result<f64, MeasureError> {
+    pub fn state_start_s(&self, state: &str, which: usize) -> Result<f64> {
         Ok(self.state_starts(state)?.get(which).copied().unwrap_or(f64::NAN))
     }
 
     /// End time of visit `which` to a state; NaN if there were fewer.
-    pub fn state_end_s(&self, state: &str, which: usize) -> Result<f64, MeasureError> {
+    pub fn state_end_s(&self, state: &str, which: usize) -> Result<f64> {
         Ok(self.run.intervals(self.index, state)?.get(which).map_or(f64::NAN, |(_, end)| *end))
     }
 
     /// Name of the state before (or after) visit `which` to a state; empty if there is none.
-    pub fn neighbour(&self, state: &str, which: usize, after: bool) -> Result<&'static str, MeasureError> {
+    pub fn neighbour(&self, state: &str, which: usize, after: bool) -> Result<&'static str> {
         let begins = self.state_start_s(state, which)?;
         let states = &self.run.output.trace.flows[self.index].states;
         let Some(first) = states.iter().position(|(at, s)| seconds(*at) == begins && s.name().starts_with(state))
@@ -80,7 +83,7 @@ impl FlowView {
 
     /// Index of the visit to `state` that is the `which`-th (from 0) to follow `before`; one past the last if there is
     /// none.
-    pub fn stay_after(&self, state: &str, before: &str, which: usize) -> Result<usize, MeasureError> {
+    pub fn stay_after(&self, state: &str, before: &str, which: usize) -> Result<usize> {
         let stays = self.run.intervals(self.index, state)?.len();
         let mut met = 0;
         for stay in 0..stays {
@@ -96,7 +99,7 @@ impl FlowView {
 
     /// Index of the visit to `state` that is the `which`-th (from 0) to precede `after`; one past the last if there is
     /// none.
-    pub fn stay_before(&self, state: &str, after: &str, which: usize) -> Result<usize, MeasureError> {
+    pub fn stay_before(&self, state: &str, after: &str, which: usize) -> Result<usize> {
         let stays = self.run.intervals(self.index, state)?.len();
         let mut met = 0;
         for stay in 0..stays {
@@ -111,7 +114,7 @@ impl FlowView {
     }
 
     /// Packet-timed rounds that the flow spent in a state within an interval.
-    pub fn rounds_in(&self, state: &str, from_s: f64, to_s: f64) -> Result<f64, MeasureError> {
+    pub fn rounds_in(&self, state: &str, from_s: f64, to_s: f64) -> Result<f64> {
         let rounds = self.column("round")?;
         let stays = self.run.intervals(self.index, state)?;
         let cut = stays.into_iter().map(|(start, end)| (start.max(from_s), end.min(to_s)));
@@ -129,23 +132,23 @@ impl FlowView {
     }
 
     /// Start time of the last visit to a state; NaN if there was none.
-    pub fn state_last_s(&self, state: &str) -> Result<f64, MeasureError> {
+    pub fn state_last_s(&self, state: &str) -> Result<f64> {
         Ok(self.state_starts(state)?.last().copied().unwrap_or(f64::NAN))
     }
 
     /// Time that the flow spent in a state within an interval.
-    pub fn state_time_s(&self, state: &str, from_s: f64, to_s: f64) -> Result<f64, MeasureError> {
+    pub fn state_time_s(&self, state: &str, from_s: f64, to_s: f64) -> Result<f64> {
         let stays = self.run.intervals(self.index, state)?;
         Ok(stays.iter().map(|(start, end)| (end.min(to_s) - start.max(from_s)).max(0.0)).sum())
     }
 
     /// Number of times that the flow entered a state within an interval.
-    pub fn state_count(&self, state: &str, from_s: f64, to_s: f64) -> Result<f64, MeasureError> {
+    pub fn state_count(&self, state: &str, from_s: f64, to_s: f64) -> Result<f64> {
         Ok(series::window(&self.state_starts(state)?, from_s, to_s).len() as f64)
     }
 
     /// Mean time between entries into a state within an interval.
-    pub fn state_period_s(&self, state: &str, from_s: f64, to_s: f64) -> Result<f64, MeasureError> {
+    pub fn state_period_s(&self, state: &str, from_s: f64, to_s: f64) -> Result<f64> {
         Ok(series::mean_period(&self.state_starts(state)?, from_s, to_s))
     }
 }
@@ -183,7 +186,7 @@ pub fn may_follow(from: State, to: State) -> bool {
 
 /// Largest distance from a flow's visit to ProbeRTT after `from_s` to the nearest visit of each other flow. Small if
 /// the flows probe together.
-pub fn probe_rtt_scatter_s(run: &RunView, flows: &[usize], from_s: f64, to_s: f64) -> Result<f64, MeasureError> {
+pub fn probe_rtt_scatter_s(run: &RunView, flows: &[usize], from_s: f64, to_s: f64) -> Result<f64> {
     let mut starts: Vec<Vec<f64>> = Vec::new();
     for flow in flows {
         starts.push(FlowView { run: run.clone(), index: *flow }.state_starts("probe_rtt")?);
@@ -271,7 +274,7 @@ mod tests {
     #[test]
     fn a_flow_that_is_not_there_is_refused() {
         let none = FlowView { run: testing::two_flows(), index: 7 };
-        assert!(none.result().unwrap_err().contains("no flow 7"));
+        assert!(none.result().unwrap_err().to_string().contains("no flow 7"));
         assert!(none.state_starts("drain").is_err());
     }
 }

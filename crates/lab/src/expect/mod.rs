@@ -18,4 +18,4 @@ pub use curve::Curve;
 pub use engine::{Axis, Measurer, RunSet, check_syntax, parse_labels};
 pub use flow::{FlowView, GroupView, LinkView, may_follow, probe_rtt_scatter_s};
 pub use population::PopulationView;
-pub use run::{MeasureError, RunView};
+pub use run::RunView;

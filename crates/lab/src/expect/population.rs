@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rhai::{Dynamic, Engine, EvalAltResult};
 
 use super::engine::{fail, number};
-use super::run::MeasureError;
+use crate::{Error, Result};
 use bbrlab_stats::median;
 use bbrlab_study::cdn::gain::{LARGE_SIZES, SMALL_SIZES};
 use bbrlab_study::cdn::{Gain, Segment, Study};
@@ -21,26 +21,26 @@ pub struct PopulationView(pub Arc<Study>);
 
 impl PopulationView {
     /// Selects the objects of a class (`""`: all classes): `small`, `large` or `all`.
-    fn cut(&self, class: &str, which: &str) -> Result<Segment, MeasureError> {
+    fn cut(&self, class: &str, which: &str) -> Result<Segment> {
         let class = if class.is_empty() { None } else { Some(self.0.class(class)?) };
         let size = match which {
             "small" => Some(SMALL_SIZES),
             "large" => Some(LARGE_SIZES),
             "all" => None,
-            _ => return Err(format!("no objects {which:?}; there are small, large and all")),
+            _ => return Err(Error::UnknownObjects(which.to_owned())),
         };
         Ok(Segment { class, size, ..Segment::default() })
     }
 
     /// Index of an algorithm.
-    fn arm(&self, algorithm: &str) -> Result<usize, MeasureError> {
+    fn arm(&self, algorithm: &str) -> Result<usize> {
         let all = &self.0.design.algorithms;
         all.iter()
             .position(|known| known == algorithm)
-            .ok_or_else(|| format!("no algorithm {algorithm:?} in the population; there are {}", all.join(", ")))
+            .ok_or_else(|| Error::NotCompared { name: algorithm.to_owned(), known: all.clone() })
     }
 
-    fn gain(&self, class: &str, which: &str) -> Result<Gain, MeasureError> {
+    fn gain(&self, class: &str, which: &str) -> Result<Gain> {
         Ok(self.0.gain(0, &self.cut(class, which)?))
     }
 }

@@ -6,8 +6,9 @@ use rhai::{Dynamic, Engine, EvalAltResult};
 
 use super::engine::{fail, flow_of, number};
 use super::flow::{FlowView, GroupView, LinkView, probe_rtt_scatter_s};
-use super::run::{MeasureError, RunView};
+use super::run::RunView;
 use super::{Curve, population, series};
+use crate::{Error, Result};
 use bbrlab_stats::known_mean;
 use bbrlab_stats::quantile::interpolated_percentile;
 
@@ -36,7 +37,7 @@ pub(super) fn measures(engine: &mut Engine) {
 /// Converts two numbers, for windows.
 fn pair(from: &Dynamic, to: &Dynamic) -> Result<(f64, f64), Box<EvalAltResult>> {
     let (from, to) = (number(from)?, number(to)?);
-    if from < to { Ok((from, to)) } else { Err(fail(format!("the window {from}..{to} s is empty"))) }
+    if from < to { Ok((from, to)) } else { Err(fail(Error::EmptyWindow { from, to })) }
 }
 
 fn parts_of_a_run(engine: &mut Engine) {
@@ -86,14 +87,14 @@ fn share(run: &RunView, who: &str) -> MeasureResult {
     Ok(run.goodput_mbps(&class) / run.goodput_mbps(&all))
 }
 
-fn share_between(run: &RunView, flows: &[usize], from_s: f64, to_s: f64) -> Result<f64, MeasureError> {
+fn share_between(run: &RunView, flows: &[usize], from_s: f64, to_s: f64) -> Result<f64> {
     let all = run.select("")?;
     Ok(run.goodput_mbps_between(flows, from_s, to_s)? / run.goodput_mbps_between(&all, from_s, to_s)?)
 }
 
 fn run_windows(engine: &mut Engine) {
     /// Registers a measure of a run over a window.
-    fn windowed(engine: &mut Engine, name: &str, measure: fn(&RunView, f64, f64) -> Result<f64, MeasureError>) {
+    fn windowed(engine: &mut Engine, name: &str, measure: fn(&RunView, f64, f64) -> Result<f64>) {
         engine.register_fn(name, move |run: &mut RunView, from: Dynamic, to: Dynamic| -> MeasureResult {
             let (from_s, to_s) = pair(&from, &to)?;
             measure(run, from_s, to_s).map_err(fail)
@@ -200,7 +201,7 @@ fn flow_states(engine: &mut Engine) {
             flow.state_time_s(state, 0.0, flow.run.duration_s()).map_err(fail)
         });
     /// Registers a measure of a state over a window.
-    fn windowed(engine: &mut Engine, name: &str, measure: fn(&FlowView, &str, f64, f64) -> Result<f64, MeasureError>) {
+    fn windowed(engine: &mut Engine, name: &str, measure: fn(&FlowView, &str, f64, f64) -> Result<f64>) {
         engine.register_fn(
             name,
             move |flow: &mut FlowView, state: &str, from: Dynamic, to: Dynamic| -> MeasureResult {
@@ -247,7 +248,7 @@ fn groups(engine: &mut Engine) {
     mean_of(engine, "rtt_p50_ms", |f| f.rtt(|rtt| rtt.p50));
     mean_of(engine, "jitter_ms", |f| f.jitter_ms);
     /// Registers a measure of a group over a window.
-    fn windowed(engine: &mut Engine, name: &str, measure: fn(&GroupView, f64, f64) -> Result<f64, MeasureError>) {
+    fn windowed(engine: &mut Engine, name: &str, measure: fn(&GroupView, f64, f64) -> Result<f64>) {
         engine.register_fn(name, move |group: &mut GroupView, from: Dynamic, to: Dynamic| -> MeasureResult {
             let (from_s, to_s) = pair(&from, &to)?;
             measure(group, from_s, to_s).map_err(fail)
@@ -260,7 +261,7 @@ fn groups(engine: &mut Engine) {
 }
 
 /// Concatenates a column over all flows of a group.
-fn pooled(group: &GroupView, name: &str, from_s: f64, to_s: f64) -> Result<Vec<f64>, MeasureError> {
+fn pooled(group: &GroupView, name: &str, from_s: f64, to_s: f64) -> Result<Vec<f64>> {
     let mut pooled = Vec::new();
     for flow in &group.flows {
         let column = group.run.flow_column(*flow, name)?;
@@ -272,14 +273,14 @@ fn pooled(group: &GroupView, name: &str, from_s: f64, to_s: f64) -> Result<Vec<f
 /// Objects with columns on the run's time grid.
 trait Columns: Clone + Send + Sync + 'static {
     fn run(&self) -> &RunView;
-    fn read(&self, name: &str) -> Result<Vec<f64>, MeasureError>;
+    fn read(&self, name: &str) -> Result<Vec<f64>>;
 }
 
 impl Columns for FlowView {
     fn run(&self) -> &RunView {
         &self.run
     }
-    fn read(&self, name: &str) -> Result<Vec<f64>, MeasureError> {
+    fn read(&self, name: &str) -> Result<Vec<f64>> {
         self.column(name)
     }
 }
@@ -288,7 +289,7 @@ impl Columns for LinkView {
     fn run(&self) -> &RunView {
         &self.run
     }
-    fn read(&self, name: &str) -> Result<Vec<f64>, MeasureError> {
+    fn read(&self, name: &str) -> Result<Vec<f64>> {
         self.run.link_column(self.index, name)
     }
 }
@@ -493,7 +494,7 @@ mod tests {
             ("run(\"cc=bbr1,loss=1%\").flow(5).rto()", "it has 2"),
             ("run(\"cc=bbr1,loss=1%\").goodput_mbps(3, 3)", "empty"),
         ] {
-            let error = measurer().measure(expression).unwrap_err();
+            let error = measurer().measure(expression).unwrap_err().to_string();
             assert!(error.contains(named), "{expression}: {error}");
         }
     }

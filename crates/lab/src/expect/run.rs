@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bbrlab_core::{NANOS_PER_SEC, State, Time};
 
 use super::{columns, series};
+use crate::{Error, Result};
 use bbrlab_sim::link::Service;
 use bbrlab_sim::metrics::convergence_s;
 use bbrlab_sim::record::Output;
@@ -26,9 +27,6 @@ pub struct RunView {
     pub t_s: Arc<[f64]>,
 }
 
-/// Reason why a measure has no value at all (as opposed to the value NaN).
-pub type MeasureError = String;
-
 impl RunView {
     /// Creates a view of a finished run.
     pub fn new(name: &str, setup: Arc<Setup>, output: Arc<Output>) -> Self {
@@ -37,43 +35,47 @@ impl RunView {
     }
 
     /// Returns the sample times, or the reason why there are none.
-    pub fn grid(&self) -> Result<&[f64], MeasureError> {
+    pub fn grid(&self) -> Result<&[f64]> {
         if self.t_s.is_empty() {
-            return Err(format!("run {}: it recorded no series; give its scenario `sample = \"10ms\"`", self.name));
+            return Err(Error::NoSeries(self.name.to_string()));
         }
         Ok(&self.t_s)
     }
 
-    pub fn flow_column(&self, flow: usize, name: &str) -> Result<Vec<f64>, MeasureError> {
+    pub fn flow_column(&self, flow: usize, name: &str) -> Result<Vec<f64>> {
         self.grid()?;
         columns::flow(&self.setup, &self.output.trace, flow, name).ok_or_else(|| {
-            let (run, flows, known) = (&self.name, self.output.trace.flows.len(), columns::FLOW_COLUMNS.join(", "));
-            format!("run {run}: no column {name:?} of flow {flow}; it has {flows} flows, each with {known}")
+            let (count, known) = (self.output.trace.flows.len(), columns::FLOW_COLUMNS.join(", "));
+            self.no_column(name, "flow", flow, count, known)
         })
     }
 
-    pub fn link_column(&self, link: usize, name: &str) -> Result<Vec<f64>, MeasureError> {
+    pub fn link_column(&self, link: usize, name: &str) -> Result<Vec<f64>> {
         self.grid()?;
         columns::link(&self.output.trace, link, name).ok_or_else(|| {
-            let (run, links, known) = (&self.name, self.output.trace.links.len(), columns::LINK_COLUMNS.join(", "));
-            format!("run {run}: no column {name:?} of link {link}; it has {links} links, each with {known}")
+            let (count, known) = (self.output.trace.links.len(), columns::LINK_COLUMNS.join(", "));
+            self.no_column(name, "link", link, count, known)
         })
     }
 
-    pub fn bottleneck_column(&self, name: &str) -> Result<Vec<f64>, MeasureError> {
+    fn no_column(&self, name: &str, of: &'static str, index: usize, count: usize, known: String) -> Error {
+        Error::NoSeriesColumn { run: self.name.to_string(), name: name.to_owned(), of, index, count, known }
+    }
+
+    pub fn bottleneck_column(&self, name: &str) -> Result<Vec<f64>> {
         self.link_column(self.setup.bottleneck, name)
     }
 
     /// Returns the indices of the flows with that algorithm or name; `""` means all.
-    pub fn select(&self, who: &str) -> Result<Vec<usize>, MeasureError> {
+    pub fn select(&self, who: &str) -> Result<Vec<usize>> {
         let matches = |i: &usize| {
             let flow = &self.setup.flows[*i];
             who.is_empty() || flow.cc() == who || flow.name == who
         };
         let chosen: Vec<usize> = (0..self.setup.flows.len()).filter(matches).collect();
         if chosen.is_empty() {
-            let names: Vec<&str> = self.setup.flows.iter().map(|f| f.name.as_str()).collect();
-            return Err(format!("run {}: no flow {who:?}; it has {}", self.name, names.join(", ")));
+            let known = self.setup.flows.iter().map(|f| f.name.clone()).collect();
+            return Err(Error::UnknownFlow { run: self.name.to_string(), name: who.to_owned(), known });
         }
         Ok(chosen)
     }
@@ -85,7 +87,7 @@ impl RunView {
     }
 
     /// Total goodput of some flows within an interval.
-    pub fn goodput_mbps_between(&self, flows: &[usize], from_s: f64, to_s: f64) -> Result<f64, MeasureError> {
+    pub fn goodput_mbps_between(&self, flows: &[usize], from_s: f64, to_s: f64) -> Result<f64> {
         let mut sum = 0.0;
         for flow in flows {
             let received_kb = self.flow_column(*flow, "received_kB")?;
@@ -96,7 +98,7 @@ impl RunView {
 
     /// Jain's index in each fairness bin of an interval. With `skip_probe_rtt`, bins that overlap any flow's ProbeRTT
     /// are left out.
-    pub fn jain_bins(&self, from_s: f64, to_s: f64, skip_probe_rtt: bool) -> Result<Vec<f64>, MeasureError> {
+    pub fn jain_bins(&self, from_s: f64, to_s: f64, skip_probe_rtt: bool) -> Result<Vec<f64>> {
         let received = self.received_all()?;
         let dips = if skip_probe_rtt { self.all_intervals("probe_rtt") } else { Vec::new() };
         let mut bins = Vec::new();
@@ -113,7 +115,7 @@ impl RunView {
     }
 
     /// Time from which the shares in bins of `bin_s` seconds stay fair, ProbeRTT included; NaN if never.
-    pub fn convergence_in_bins_s(&self, bin_s: f64) -> Result<f64, MeasureError> {
+    pub fn convergence_in_bins_s(&self, bin_s: f64) -> Result<f64> {
         let count = (self.duration_s() / bin_s + 1e-9) as usize;
         let binned = |column: &Vec<f64>| -> Vec<f64> {
             let edge = |i: usize| i as f64 * bin_s;
@@ -129,12 +131,12 @@ impl RunView {
     }
 
     /// Cumulative bytes received by each flow.
-    fn received_all(&self) -> Result<Vec<Vec<f64>>, MeasureError> {
+    fn received_all(&self) -> Result<Vec<Vec<f64>>> {
         (0..self.setup.flows.len()).map(|i| self.flow_column(i, "received_kB")).collect()
     }
 
     /// Retransmitted over sent segments of some flows within an interval.
-    pub fn retransmit_ratio(&self, flows: &[usize], from_s: f64, to_s: f64) -> Result<f64, MeasureError> {
+    pub fn retransmit_ratio(&self, flows: &[usize], from_s: f64, to_s: f64) -> Result<f64> {
         let (mut again, mut sent) = (0.0, 0.0);
         for flow in flows {
             let mss_kb = f64::from(self.setup.flows[*flow].mss) / 1e3;
@@ -145,14 +147,14 @@ impl RunView {
     }
 
     /// Drops over arrivals at the bottleneck within an interval.
-    pub fn drop_ratio(&self, from_s: f64, to_s: f64) -> Result<f64, MeasureError> {
+    pub fn drop_ratio(&self, from_s: f64, to_s: f64) -> Result<f64> {
         let drops = series::growth(&self.t_s, &self.bottleneck_column("drops")?, from_s, to_s);
         let arrivals = series::growth(&self.t_s, &self.bottleneck_column("arrivals")?, from_s, to_s);
         Ok(if arrivals > 0.0 { drops / arrivals } else { f64::NAN })
     }
 
     /// Bytes that left the bottleneck over its capacity, within an interval.
-    pub fn utilisation(&self, from_s: f64, to_s: f64) -> Result<f64, MeasureError> {
+    pub fn utilisation(&self, from_s: f64, to_s: f64) -> Result<f64> {
         let rate = self.bottleneck_column("rate_mbps")?;
         let could_kb = known_mean(&rate[series::window(&self.t_s, from_s, to_s)]) * (to_s - from_s) * 125.0;
         let did_kb = series::growth(&self.t_s, &self.bottleneck_column("departed_kB")?, from_s, to_s);
@@ -160,7 +162,7 @@ impl RunView {
     }
 
     /// Mean queue of the bottleneck within an interval, in bandwidth-delay products.
-    pub fn queue_bdp(&self, from_s: f64, to_s: f64) -> Result<f64, MeasureError> {
+    pub fn queue_bdp(&self, from_s: f64, to_s: f64) -> Result<f64> {
         let queue_kb = self.bottleneck_column("queue_kB")?;
         Ok(known_mean(&queue_kb[series::window(&self.t_s, from_s, to_s)]) * 1e3 / self.bdp_bytes())
     }
@@ -189,13 +191,17 @@ impl RunView {
     }
 
     /// Intervals that one flow spent in a state. `probe_bw` covers its phases together.
-    pub fn intervals(&self, flow: usize, state: &str) -> Result<Vec<(f64, f64)>, MeasureError> {
+    pub fn intervals(&self, flow: usize, state: &str) -> Result<Vec<(f64, f64)>> {
         let Some(trace) = self.output.trace.flows.get(flow) else {
-            return Err(format!("run {}: no flow {flow}; it has {}", self.name, self.output.trace.flows.len()));
+            return Err(Error::NoFlow {
+                run: self.name.to_string(),
+                index: flow as i64,
+                count: self.output.trace.flows.len(),
+            });
         };
         if state != "probe_bw" && !State::ALL.iter().any(|s| s.name() == state) {
-            let known: Vec<&str> = State::ALL.iter().map(|s| s.name()).collect();
-            return Err(format!("no state {state:?}; there are probe_bw, {}", known.join(", ")));
+            let known = State::ALL.iter().map(|s| s.name()).collect();
+            return Err(Error::UnknownState { name: state.to_owned(), known });
         }
         Ok(intervals(&trace.states, self.duration_s(), |s| is_in(s, state)))
     }
@@ -246,7 +252,7 @@ mod tests {
         assert_eq!(view.select("cubic").unwrap(), [1]);
         assert_eq!(view.select("bbr1#0").unwrap(), [0]);
         assert_eq!(view.select("").unwrap(), [0, 1]);
-        assert!(view.select("vegas").unwrap_err().contains("bbr1#0, cubic#0"));
+        assert!(view.select("vegas").unwrap_err().to_string().contains("bbr1#0, cubic#0"));
     }
 
     #[test]
@@ -308,6 +314,6 @@ mod tests {
     fn a_windowed_measure_without_series_says_what_to_add() {
         let mut view = testing::two_flows();
         view.t_s = Vec::new().into();
-        assert!(view.flow_column(0, "rtt_ms").unwrap_err().contains("sample"));
+        assert!(view.flow_column(0, "rtt_ms").unwrap_err().to_string().contains("sample"));
     }
 }

@@ -4,76 +4,79 @@
 use super::file::{Expect, ExperimentFile, FigureSpec, SeriesSpec};
 use super::plan;
 use crate::expect::{Axis, check_syntax};
+use crate::{Error, Result};
 
 /// Checks the file; the error describes the first problem.
-pub(super) fn check(file: &ExperimentFile) -> Result<(), String> {
+pub(super) fn check(file: &ExperimentFile) -> Result<()> {
     for (key, text) in [("id", &file.id), ("title", &file.title), ("source", &file.source), ("claim", &file.claim)] {
         if text.trim().is_empty() {
-            return Err(format!("`{key}` is empty; every claim has one"));
+            return Err(Error::EmptyKey(key));
         }
     }
     let (axes, _) = plan::plan(file)?;
-    file.population.as_ref().map_or(Ok(()), |population| population.check().map_err(|e| format!("population: {e}")))?;
+    file.population.as_ref().map_or(Ok(()), |population| population.check().map_err(Error::at("population")))?;
     if file.expect.is_empty() {
-        return Err("no [[expect]]: a claim without a verdict".into());
+        return Err(Error::Rule("no [[expect]]: a claim without a verdict"));
     }
     for expect in &file.expect {
-        check_expect(expect, &axes).map_err(|e| format!("expect {:?}: {e}", expect.what))?;
+        check_expect(expect, &axes).map_err(Error::at(format!("expect {:?}", expect.what)))?;
     }
-    file.figure.iter().try_for_each(|f| check_figure(f).map_err(|e| format!("figure {:?}: {e}", f.title)))
+    file.figure.iter().try_for_each(|f| check_figure(f).map_err(Error::at(format!("figure {:?}", f.title))))
 }
 
-fn check_expect(expect: &Expect, axes: &[Axis]) -> Result<(), String> {
+fn check_expect(expect: &Expect, axes: &[Axis]) -> Result<()> {
     check_syntax(&expect.measure)?;
     if expect.min.is_none() && expect.max.is_none() && expect.near.is_none() {
-        return Err("no bound; give `min`, `max`, or `near` with `within` or `factor`".into());
+        return Err(Error::Rule("no bound; give `min`, `max`, or `near` with `within` or `factor`"));
     }
     if expect.near.is_some() != (expect.within.is_some() || expect.factor.is_some()) {
-        return Err("`near` needs `within` or `factor`, and they need `near`".into());
+        return Err(Error::Rule("`near` needs `within` or `factor`, and they need `near`"));
     }
     if expect.status.is_some() != expect.reason.is_some() {
-        return Err("`status` (\"falls short\" or \"varies\") needs a `reason`, and a `reason` needs the status".into());
+        return Err(Error::Rule(
+            "`status` (\"falls short\" or \"varies\") needs a `reason`, and a `reason` needs the status",
+        ));
     }
     if let Some(label) = expect.short.keys().find(|label| expect.varies.contains_key(*label)) {
-        return Err(format!("{label:?} is marked under `short` and under `varies`; a row has one mark"));
+        return Err(Error::TwoMarks(label.clone()));
     }
     let labels = || expect.short.keys().chain(expect.varies.keys()).chain(expect.ours.labels());
     let rows = match &expect.each {
         None => match labels().find(|label| !label.is_empty()) {
             Some(label) => {
-                return Err(format!("{label:?} names a row, but there is one row only, as `each` is not set"));
+                return Err(Error::OneRow(label.clone()));
             }
             None => 1,
         },
         Some(name) => {
-            let axis = axes.iter().find(|a| a.name == *name).ok_or_else(|| format!("no axis {name:?}"))?;
+            let axis = axes.iter().find(|a| a.name == *name).ok_or_else(|| Error::NoAxis(name.clone()))?;
             let known = |label: &String| axis.values.iter().any(|(l, _)| l == label);
             if let Some(odd) =
                 expect.at.iter().flatten().chain(labels()).chain(expect.kernel_short.keys()).find(|label| !known(label))
             {
-                return Err(format!("axis {name:?} has no value {odd:?}"));
+                return Err(Error::UnknownValue { axis: name.clone(), value: odd.clone() });
             }
             expect.at.as_ref().map_or(axis.values.len(), Vec::len)
         }
     };
     let bounds = [&expect.min, &expect.max, &expect.near];
     match bounds.into_iter().flatten().filter_map(|b| b.len()).find(|len| *len != rows) {
-        Some(len) => Err(format!("a list of {len} bounds for {rows} rows")),
+        Some(bounds) => Err(Error::BoundCount { bounds, rows }),
         None => Ok(()),
     }
 }
 
-fn check_figure(figure: &FigureSpec) -> Result<(), String> {
+fn check_figure(figure: &FigureSpec) -> Result<()> {
     if figure.read.trim().is_empty() {
-        return Err("`read` is empty; say in one sentence what to look at".into());
+        return Err(Error::Rule("`read` is empty; say in one sentence what to look at"));
     }
     for series in figure.panel.iter().flat_map(|p| &p.series) {
-        check_series(series).map_err(|e| format!("series {:?}: {e}", series.name))?;
+        check_series(series).map_err(Error::at(format!("series {:?}", series.name)))?;
     }
     Ok(())
 }
 
-fn check_series(series: &SeriesSpec) -> Result<(), String> {
+fn check_series(series: &SeriesSpec) -> Result<()> {
     let sources = [
         series.column.is_some(),
         series.over.is_some(),
@@ -82,19 +85,19 @@ fn check_series(series: &SeriesSpec) -> Result<(), String> {
         series.function.is_some(),
     ];
     if sources.iter().filter(|given| **given).count() != 1 {
-        return Err("give exactly one of column, over, data, points and function".into());
+        return Err(Error::Rule("give exactly one of column, over, data, points and function"));
     }
     if series.column.is_some() {
         let of = [series.flow.is_some(), series.flows.is_some(), series.link.is_some()];
         if of.iter().filter(|given| **given).count() != 1 {
-            return Err("a column is of one of flow, flows and link".into());
+            return Err(Error::Rule("a column is of one of flow, flows and link"));
         }
     }
     if series.over.is_some() != series.value.is_some() {
-        return Err("`over` and `value` come together".into());
+        return Err(Error::Rule("`over` and `value` come together"));
     }
     if series.data.is_some() && (series.x.is_none() || series.y.is_none()) {
-        return Err("`data` needs the columns `x` and `y`".into());
+        return Err(Error::Rule("`data` needs the columns `x` and `y`"));
     }
     series.value.iter().chain(&series.function).try_for_each(|expression| check_syntax(expression))
 }

@@ -3,7 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::file::{AxisSpec, FigureSpec, RibbonSpec, SeriesSpec, StyleSpec};
-use crate::expect::{Curve, MeasureError, Measurer, RunView, csv, parse_labels, series};
+use crate::expect::{Curve, Measurer, RunView, csv, parse_labels, series};
+use crate::{Error, Result};
 use bbrlab_report::{Axis, Figure, Panel, Region, Ribbon, Series, Style};
 
 /// Maximum points of a line: more than a screen has columns; extremes are kept. Ours.
@@ -14,7 +15,7 @@ const DEFAULT_BIN_S: f64 = 1.0;
 const FUNCTION_POINTS: usize = 200;
 
 /// Builds the figure described by the spec.
-pub(super) fn draw(spec: &FigureSpec, id: &str, source: &str, measurer: &Measurer) -> Result<Figure, MeasureError> {
+pub(super) fn draw(spec: &FigureSpec, id: &str, source: &str, measurer: &Measurer) -> Result<Figure> {
     let mut panels = Vec::new();
     for panel in &spec.panel {
         let mut lines = Vec::new();
@@ -59,9 +60,13 @@ const fn style(spec: StyleSpec) -> Style {
 }
 
 /// States of a flow, clipped to the x axis.
-fn ribbon(spec: &RibbonSpec, x: &AxisSpec, measurer: &Measurer) -> Result<Ribbon, MeasureError> {
+fn ribbon(spec: &RibbonSpec, x: &AxisSpec, measurer: &Measurer) -> Result<Ribbon> {
     let run = measurer.runs().run(&spec.run)?;
-    let trace = run.output.trace.flows.get(spec.flow).ok_or_else(|| format!("no flow {}", spec.flow))?;
+    let trace = run.output.trace.flows.get(spec.flow).ok_or_else(|| Error::NoFlow {
+        run: run.name.to_string(),
+        index: spec.flow as i64,
+        count: run.output.trace.flows.len(),
+    })?;
     let (from, to) = (x.min.unwrap_or(0.0), x.max.unwrap_or(f64::INFINITY).min(run.duration_s()));
     let mut spans = Vec::new();
     for (i, (at, state)) in trace.states.iter().enumerate() {
@@ -76,14 +81,15 @@ fn ribbon(spec: &RibbonSpec, x: &AxisSpec, measurer: &Measurer) -> Result<Ribbon
     Ok(Ribbon { name, spans })
 }
 
-fn draw_series(spec: &SeriesSpec, x: &AxisSpec, measurer: &Measurer) -> Result<Vec<Series>, MeasureError> {
+fn draw_series(spec: &SeriesSpec, x: &AxisSpec, measurer: &Measurer) -> Result<Vec<Series>> {
     if let Some(column) = &spec.column {
         return draw_columns(spec, column, measurer);
     }
     let curve = if let (Some(over), Some(value)) = (&spec.over, &spec.value) {
         measurer.sweep(over, &spec.fixed, value)?
     } else if let (Some(file), Some(x), Some(y)) = (&spec.data, &spec.x, &spec.y) {
-        let text = measurer.runs().files.get(file).ok_or_else(|| format!("no data file {file:?}"))?;
+        let text =
+            measurer.runs().files.get(file).ok_or_else(|| Error::NoData { kind: "data file", name: file.clone() })?;
         let (x, y) = csv::columns(text, x, y, &parse_labels(&spec.filter)?)?;
         Curve { x, y }
     } else if let Some(points) = &spec.points {
@@ -92,15 +98,15 @@ fn draw_series(spec: &SeriesSpec, x: &AxisSpec, measurer: &Measurer) -> Result<V
     } else if let Some(function) = &spec.function {
         closed_form(function, spec, x, measurer)?
     } else {
-        return Err("a series without an origin".into());
+        return Err(Error::Rule("a series without an origin"));
     };
     Ok(vec![line(spec, None, None, curve.x, curve.y)])
 }
 
 /// Evaluates a closed form on a grid that is even on the axis as drawn.
-fn closed_form(function: &str, spec: &SeriesSpec, x: &AxisSpec, measurer: &Measurer) -> Result<Curve, MeasureError> {
+fn closed_form(function: &str, spec: &SeriesSpec, x: &AxisSpec, measurer: &Measurer) -> Result<Curve> {
     let (Some(from), Some(to)) = (spec.from.or(x.min), spec.to.or(x.max)) else {
-        return Err("a function needs `from` and `to`, or an x axis with `min` and `max`".into());
+        return Err(Error::Rule("a function needs `from` and `to`, or an x axis with `min` and `max`"));
     };
     let mut curve = Curve::default();
     for i in 0..=FUNCTION_POINTS {
@@ -112,7 +118,7 @@ fn closed_form(function: &str, spec: &SeriesSpec, x: &AxisSpec, measurer: &Measu
     Ok(curve)
 }
 
-fn draw_columns(spec: &SeriesSpec, column: &str, measurer: &Measurer) -> Result<Vec<Series>, MeasureError> {
+fn draw_columns(spec: &SeriesSpec, column: &str, measurer: &Measurer) -> Result<Vec<Series>> {
     let run = measurer.runs().run(&spec.run)?;
     if let Some(link) = spec.link {
         let (x, y) = link_points(run, link, column, spec.bin)?;
@@ -136,7 +142,7 @@ fn draw_columns(spec: &SeriesSpec, column: &str, measurer: &Measurer) -> Result<
 type Points = (Vec<f64>, Vec<f64>);
 
 /// Column of a flow; a rate without a column of its own is derived from the growth of a counter over bins.
-fn flow_points(run: &RunView, flow: usize, column: &str, bin: Option<f64>) -> Result<Points, MeasureError> {
+fn flow_points(run: &RunView, flow: usize, column: &str, bin: Option<f64>) -> Result<Points> {
     let counter = match column {
         "goodput_mbps" => "received_kB",
         "delivery_mbps" => "acked_kB",
@@ -146,7 +152,7 @@ fn flow_points(run: &RunView, flow: usize, column: &str, bin: Option<f64>) -> Re
     Ok(binned(run.grid()?, &run.flow_column(flow, counter)?, bin.unwrap_or(DEFAULT_BIN_S)))
 }
 
-fn link_points(run: &RunView, link: usize, column: &str, bin: Option<f64>) -> Result<Points, MeasureError> {
+fn link_points(run: &RunView, link: usize, column: &str, bin: Option<f64>) -> Result<Points> {
     if column == "throughput_mbps" {
         let counter = run.link_column(link, "departed_kB")?;
         return Ok(binned(run.grid()?, &counter, bin.unwrap_or(DEFAULT_BIN_S)));
@@ -190,7 +196,7 @@ mod tests {
     use super::*;
     use crate::expect::{RunSet, testing};
 
-    fn figure(series: &str, x: &str) -> Result<Figure, MeasureError> {
+    fn figure(series: &str, x: &str) -> Result<Figure> {
         let spec: FigureSpec = toml::from_str(&format!(
             "title='t'\nread='r'\nx={{label='x'{x}}}\nribbon=[{{flow=0}}]\n[[panel]]\ny={{label='y'}}\nseries=[{{{series}}}]\n"
         ))
@@ -247,6 +253,6 @@ mod tests {
 
     #[test]
     fn a_column_that_is_not_there_is_an_error() {
-        assert!(figure("flow=0, column='speed'", "").unwrap_err().contains("rtt_ms"));
+        assert!(figure("flow=0, column='speed'", "").unwrap_err().to_string().contains("rtt_ms"));
     }
 }

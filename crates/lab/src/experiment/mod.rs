@@ -10,7 +10,6 @@ mod run;
 mod verdict;
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -22,6 +21,8 @@ pub use verdict::bounds_text;
 use bbrlab_report::{Figure, Heat, Table};
 use bbrlab_study::cdn::{Population, Study};
 use file::ExperimentFile;
+
+use crate::{Error, Result};
 
 /// One claim of the catalogue, parsed and checked.
 #[derive(Clone, Debug)]
@@ -43,18 +44,6 @@ pub struct Experiment {
     is_lenient: bool,
     data: BTreeMap<String, Arc<str>>,
 }
-
-/// Error when reading or running an experiment: location, value found, values accepted.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ExperimentError(pub String);
-
-impl fmt::Display for ExperimentError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for ExperimentError {}
 
 /// Verdict of an expectation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -148,9 +137,9 @@ impl Experiment {
 }
 
 /// Reads one experiment and checks everything that does not need a run. `origin` names the file in errors.
-pub fn parse(text: &str, origin: &str) -> Result<Experiment, ExperimentError> {
-    let file: ExperimentFile = toml::from_str(text).map_err(|e| ExperimentError(format!("{origin}: {e}")))?;
-    check::check(&file).map_err(|e| ExperimentError(format!("{origin}: {e}")))?;
+pub fn parse(text: &str, origin: &str) -> Result<Experiment> {
+    let file: ExperimentFile = toml::from_str(text).map_err(Error::at(origin))?;
+    check::check(&file).map_err(Error::at(origin))?;
     Ok(Experiment {
         id: file.id.clone(),
         title: file.title.clone(),
@@ -166,14 +155,14 @@ pub fn parse(text: &str, origin: &str) -> Result<Experiment, ExperimentError> {
 }
 
 /// Reads every `*.toml` in a directory and its sub-directories, in the order of their paths, and `data/*.csv` beside them.
-pub fn load_dir(dir: &Path) -> Result<Vec<Experiment>, ExperimentError> {
+pub fn load_dir(dir: &Path) -> Result<Vec<Experiment>> {
     let mut files = Vec::new();
     collect(dir, &mut files)?;
     files.sort();
     let mut data = embedded_data();
     let mut experiments = Vec::new();
     for path in &files {
-        let text = std::fs::read_to_string(path).map_err(|e| ExperimentError(format!("{}: {e}", path.display())))?;
+        let text = std::fs::read_to_string(path).map_err(|source| Error::File { path: path.clone(), source })?;
         if path.extension().is_some_and(|e| e == "toml") {
             experiments.push(parse(&text, &path.display().to_string())?);
         } else if let Some(name) = path.file_name() {
@@ -186,8 +175,8 @@ pub fn load_dir(dir: &Path) -> Result<Vec<Experiment>, ExperimentError> {
     Ok(experiments)
 }
 
-fn collect(dir: &Path, files: &mut Vec<std::path::PathBuf>) -> Result<(), ExperimentError> {
-    let error = |e: std::io::Error| ExperimentError(format!("{}: {e}; name a directory of experiments", dir.display()));
+fn collect(dir: &Path, files: &mut Vec<std::path::PathBuf>) -> Result<()> {
+    let error = |source| Error::Directory { path: dir.to_owned(), source, wanted: "experiments" };
     for entry in std::fs::read_dir(dir).map_err(error)? {
         let path = entry.map_err(error)?.path();
         let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default();

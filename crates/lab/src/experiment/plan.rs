@@ -4,6 +4,7 @@
 
 use super::file::ExperimentFile;
 use crate::expect::Axis;
+use crate::{Error, Result};
 use bbrlab_study::product::{PlannedRun, Product, merged};
 
 /// Maximum runs of an experiment: a guard against a slip in an axis. Ours.
@@ -11,10 +12,10 @@ const MAX_RUNS: usize = 10_000;
 
 /// Returns the axes, and all runs in file order: the product first, its last axis varying fastest, then the explicit
 /// runs.
-pub(super) fn plan(file: &ExperimentFile) -> Result<(Vec<Axis>, Vec<PlannedRun>), String> {
+pub(super) fn plan(file: &ExperimentFile) -> Result<(Vec<Axis>, Vec<PlannedRun>)> {
     let product = Product::new(&file.scenario, &file.vary)?;
     if product.len() > MAX_RUNS {
-        return Err(format!("the axes make over {MAX_RUNS} runs; leave out some values"));
+        return Err(Error::TooManyRuns { max: MAX_RUNS });
     }
     let axis = |(name, points): &(String, Vec<bbrlab_study::product::Point>)| Axis {
         name: name.clone(),
@@ -37,11 +38,11 @@ pub(super) fn plan(file: &ExperimentFile) -> Result<(Vec<Axis>, Vec<PlannedRun>)
     Ok((axes, runs))
 }
 
-fn check_names(runs: &[PlannedRun]) -> Result<(), String> {
+fn check_names(runs: &[PlannedRun]) -> Result<()> {
     let mut names: Vec<&str> = runs.iter().map(|r| r.name.as_str()).collect();
     names.sort_unstable();
     match names.windows(2).find(|w| w[0] == w[1]) {
-        Some(twice) => Err(format!("two runs are named {:?}; rename one", twice[0])),
+        Some(twice) => Err(Error::RunTwice(twice[0].to_owned())),
         None => Ok(()),
     }
 }
@@ -92,7 +93,7 @@ mod tests {
 
     #[test]
     fn a_place_that_no_axis_fills_is_refused() {
-        assert!(plan(&file(LOSS)).unwrap_err().contains("{cc}"));
+        assert!(plan(&file(LOSS)).unwrap_err().to_string().contains("{cc}"));
     }
 
     #[test]
@@ -105,6 +106,6 @@ mod tests {
     #[test]
     fn two_runs_of_one_name_are_refused() {
         let run = "[[run]]\nname='a'\nset={}\n[[run]]\nname='a'\n";
-        assert!(plan(&file(run)).unwrap_err().contains("two runs"));
+        assert!(plan(&file(run)).unwrap_err().to_string().contains("two runs"));
     }
 }

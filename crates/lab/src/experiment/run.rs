@@ -8,8 +8,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use rayon::prelude::*;
 
 use super::plan::plan;
-use super::{Experiment, ExperimentError, ExperimentOutcome, figure, verdict};
+use super::{Experiment, ExperimentOutcome, figure, verdict};
 use crate::expect::{Measurer, RunSet, RunView};
+use crate::{BoxError, Error, Result};
 use bbrlab_report::Table;
 use bbrlab_sim::record::Output;
 use bbrlab_sim::scenario::Scenario;
@@ -23,12 +24,12 @@ use bbrlab_study::product::PlannedRun;
 pub type RunSetup<'a> = dyn Fn(&Scenario, &Setup) -> Result<Output, RunError> + Sync + 'a;
 
 /// Reason why a run gave no result.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum RunError {
     /// This backend lacks the feature; others may have it.
-    Unsupported(String),
+    Unsupported,
     /// The run failed unexpectedly.
-    Failed(String),
+    Failed(BoxError),
 }
 
 /// The simulator, which supports every scenario.
@@ -37,11 +38,7 @@ pub fn simulator(_: &Scenario, setup: &Setup) -> Result<Output, RunError> {
 }
 
 /// Runs one experiment in the simulator. `progress` is called with the number of finished runs and the total.
-pub fn run(
-    experiment: &Experiment,
-    seed: u64,
-    progress: &(dyn Fn(usize, usize) + Sync),
-) -> Result<ExperimentOutcome, ExperimentError> {
+pub fn run(experiment: &Experiment, seed: u64, progress: &(dyn Fn(usize, usize) + Sync)) -> Result<ExperimentOutcome> {
     let done = AtomicUsize::new(0);
     let total = experiment.run_count();
     run_counting(experiment, seed, &simulator, &|| progress(done.fetch_add(1, Ordering::Relaxed) + 1, total))
@@ -53,7 +50,7 @@ pub fn run_all(
     seed: u64,
     runner: &RunSetup<'_>,
     progress: &(dyn Fn(usize, usize) + Sync),
-) -> Vec<Result<ExperimentOutcome, ExperimentError>> {
+) -> Vec<Result<ExperimentOutcome>> {
     let done = AtomicUsize::new(0);
     let total = experiments.iter().map(Experiment::run_count).sum();
     let tick = || progress(done.fetch_add(1, Ordering::Relaxed) + 1, total);
@@ -65,23 +62,25 @@ fn run_counting(
     seed: u64,
     runner: &RunSetup<'_>,
     tick: &(dyn Fn() + Sync),
-) -> Result<ExperimentOutcome, ExperimentError> {
-    let fault = |message: String| ExperimentError(format!("{}: {message}", experiment.origin));
-    let (axes, planned) = plan(&experiment.file).map_err(fault)?;
+) -> Result<ExperimentOutcome> {
+    let at = || Error::at::<Error>(&experiment.origin);
+    let (axes, planned) = plan(&experiment.file).map_err(at())?;
     let resolved: Vec<(Scenario, Arc<Setup>)> =
-        planned.iter().map(|p| resolve(experiment, p, seed).map_err(fault)).collect::<Result<_, _>>()?;
+        planned.iter().map(|p| resolve(experiment, p, seed).map_err(at())).collect::<Result<_, _>>()?;
     let one = |(planned, (scenario, setup)): (&PlannedRun, &(Scenario, Arc<Setup>))| {
         let output = runner(scenario, setup);
         tick();
         match output {
             Ok(output) => Ok(Some(RunView::new(&planned.name, setup.clone(), Arc::new(output)))),
-            Err(RunError::Unsupported(_)) => Ok(None),
-            Err(RunError::Failed(what)) => Err(fault(format!("run {}: {what}", planned.name))),
+            Err(RunError::Unsupported) => Ok(None),
+            Err(RunError::Failed(error)) => {
+                Err(at()(Error::at(format!("run {}", planned.name))(Error::Backend(error))))
+            }
         }
     };
     let views: Vec<Option<RunView>> =
         planned.par_iter().zip(&resolved).with_max_len(1).map(one).collect::<Result<_, _>>()?;
-    let study = study(experiment, seed, tick).map_err(fault)?;
+    let study = study(experiment, seed, tick).map_err(at())?;
     let is_whole = views.iter().all(Option::is_some) && !experiment.is_without_population;
     let views: Vec<RunView> = views.into_iter().flatten().collect();
     let table = study.as_ref().map_or_else(|| table(&views), |study| cdn::rows(study));
@@ -91,7 +90,7 @@ fn run_counting(
     let judging = verdict::MarkPolicy { is_whole, is_strict: !experiment.is_lenient };
     for expect in &experiment.file.expect {
         let measured = verdict::rows(expect, &measurer, judging);
-        rows.extend(measured.map_err(|e| fault(format!("expect {:?}: {e}", expect.what)))?);
+        rows.extend(measured.map_err(|error| at()(Error::at(format!("expect {:?}", expect.what))(error)))?);
     }
     let (mut figures, heats) = study.as_ref().map_or_else(Default::default, |study| cdn::figures(study));
     for (index, spec) in experiment.file.figure.iter().enumerate() {
@@ -100,7 +99,7 @@ fn run_counting(
             Ok(figure) => figures.push(figure),
             // A figure of a run that this backend lacks.
             Err(_) if !is_whole => {}
-            Err(error) => return Err(fault(format!("figure {:?}: {error}", spec.title))),
+            Err(error) => return Err(at()(Error::at(format!("figure {:?}", spec.title))(error))),
         }
     }
     Ok(ExperimentOutcome {
@@ -118,7 +117,7 @@ fn run_counting(
 }
 
 /// Runs the experiment's population under each of its algorithms.
-fn study(experiment: &Experiment, seed: u64, tick: &(dyn Fn() + Sync)) -> Result<Option<Arc<Study>>, String> {
+fn study(experiment: &Experiment, seed: u64, tick: &(dyn Fn() + Sync)) -> Result<Option<Arc<Study>>> {
     let population = experiment.file.population.as_ref().filter(|_| !experiment.is_without_population);
     let study = population.map(|population| Study::run(population.design(), population.draw(seed), seed, tick));
     Ok(study.transpose()?.map(Arc::new))
@@ -126,19 +125,15 @@ fn study(experiment: &Experiment, seed: u64, tick: &(dyn Fn() + Sync)) -> Result
 
 /// Resolves a run's scenario and setup. A scenario's own seed is relative to the catalogue's seed, so that repetitions
 /// differ.
-pub(super) fn resolve(
-    experiment: &Experiment,
-    planned: &PlannedRun,
-    seed: u64,
-) -> Result<(Scenario, Arc<Setup>), String> {
-    let fault = |message: String| format!("run {}: {message}", planned.name);
+pub(super) fn resolve(experiment: &Experiment, planned: &PlannedRun, seed: u64) -> Result<(Scenario, Arc<Setup>)> {
+    let at = || Error::at::<Error>(format!("run {}", planned.name));
     let mut scenario: Scenario =
-        toml::Value::Table(planned.scenario.clone()).try_into().map_err(|e: toml::de::Error| fault(e.to_string()))?;
+        toml::Value::Table(planned.scenario.clone()).try_into().map_err(|error: toml::de::Error| at()(error.into()))?;
     let read = |file: &str| {
         let text = experiment.data.get(file).map(|text| text.to_string());
-        text.ok_or_else(|| format!("no trace {file:?}; it belongs in experiments/data/").into())
+        text.ok_or_else(|| Error::NoData { kind: "trace", name: file.to_owned() }.into())
     };
-    let mut setup = scenario.resolve_with(&read).map_err(|e| fault(e.to_string()))?;
+    let mut setup = scenario.resolve_with(&read).map_err(|error| at()(error.into()))?;
     setup.seed = seed.wrapping_add(setup.seed).wrapping_sub(1);
     scenario.seed = setup.seed;
     Ok((scenario.filled(), Arc::new(setup)))

@@ -3,7 +3,8 @@
 
 use super::file::{Bound, Expect, Status};
 use super::{Row, Verdict};
-use crate::expect::{MeasureError, Measurer};
+use crate::Result;
+use crate::expect::Measurer;
 use bbrlab_stats::number::significant;
 
 /// The bounds of one row.
@@ -69,9 +70,9 @@ pub(super) struct MarkPolicy {
 }
 
 /// Evaluates the rows of one expectation. If runs are missing, a row that cannot be measured is marked so.
-pub(super) fn rows(expect: &Expect, measurer: &Measurer, judging: MarkPolicy) -> Result<Vec<Row>, MeasureError> {
+pub(super) fn rows(expect: &Expect, measurer: &Measurer, judging: MarkPolicy) -> Result<Vec<Row>> {
     let row = |index: usize, label: &str, measured: f64| row(expect, index, label, measured, judging.is_strict);
-    let verdict = |index: usize, label: &str, measured: Result<f64, MeasureError>| match measured {
+    let verdict = |index: usize, label: &str, measured: Result<f64>| match measured {
         Ok(measured) => Ok(row(index, label, measured)),
         Err(_) if !judging.is_whole => Ok(Row { verdict: Verdict::NotHere, note: None, ..row(index, label, f64::NAN) }),
         Err(error) => Err(error),

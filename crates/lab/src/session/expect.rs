@@ -6,31 +6,26 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::expect::{Measurer, RunSet, RunView, check_syntax};
+use crate::{Error, Result};
 use bbrlab_sim::record::Output;
 use bbrlab_sim::record::result::{Expectation, RunResult};
 use bbrlab_sim::scenario::ExpectSpec;
 use bbrlab_sim::setup::Setup;
 
-use super::Failure;
-
 /// Rejects expectations that can never be satisfied or measured.
-pub fn check(specs: &[ExpectSpec]) -> Result<(), Failure> {
+pub fn check(specs: &[ExpectSpec]) -> Result<()> {
     for (index, spec) in specs.iter().enumerate() {
-        let fault = |what: String| format!("expect {}: {what}", index + 1);
-        check_syntax(&spec.measure).map_err(|error| fault(format!("measure: {error}")))?;
+        let at = || Error::at::<Error>(format!("expect {}", index + 1));
+        check_syntax(&spec.measure).map_err(|error| at()(Error::at("measure")(error)))?;
         if spec.min.is_none() && spec.max.is_none() {
-            return Err(fault("neither min nor max is written; write one of them".to_owned()));
+            return Err(at()(Error::Rule("neither min nor max is written; write one of them")));
         }
     }
     Ok(())
 }
 
 /// Evaluates the expectations of one run; returns the run as well.
-pub fn evaluate(
-    specs: &[ExpectSpec],
-    setup: &Arc<Setup>,
-    output: Output,
-) -> Result<(Output, Vec<Expectation>), Failure> {
+pub fn evaluate(specs: &[ExpectSpec], setup: &Arc<Setup>, output: Output) -> Result<(Output, Vec<Expectation>)> {
     if specs.is_empty() {
         return Ok((output, Vec::new()));
     }
@@ -41,7 +36,7 @@ pub fn evaluate(
     let mut verdicts = Vec::new();
     for (index, spec) in specs.iter().enumerate() {
         let measured = measurer.measure(&spec.measure);
-        verdicts.push(verdict(spec, measured.map_err(|error| format!("expect {}: measure: {error}", index + 1))?));
+        verdicts.push(verdict(spec, measured.map_err(Error::at(format!("expect {}: measure", index + 1)))?));
     }
     drop(measurer);
     Ok((Arc::unwrap_or_clone(output), verdicts))

@@ -14,15 +14,14 @@ use bbrlab_sim::setup::{Capture, Setup};
 use rayon::prelude::*;
 use serde_json::{Value, json};
 
-/// One-line error message: location, value found, values accepted.
-pub type Failure = String;
+use crate::{BoxError, Error, Result};
 
 /// A backend that runs scenarios.
 pub trait Runner: Sync {
     /// Returns true if concurrent runs would disturb each other.
     fn is_real_time(&self) -> bool;
     /// Runs one setup, the resolved form of `scenario`. `progress` is called now and then with the run's time.
-    fn run(&self, scenario: &Scenario, setup: &Setup, progress: &mut dyn FnMut(Time)) -> Result<Output, Failure>;
+    fn run(&self, scenario: &Scenario, setup: &Setup, progress: &mut dyn FnMut(Time)) -> Result<Output, BoxError>;
 }
 
 /// A scenario with all defaults resolved, and one setup for each of its seeds.
@@ -46,7 +45,7 @@ pub struct Finished<T> {
 
 impl Session {
     /// Checks a scenario and resolves each of its runs; `read` returns the text of a delivery trace.
-    pub fn of(sourced: &ScenarioFile, read: &TraceReader<'_>) -> Result<Self, Failure> {
+    pub fn of(sourced: &ScenarioFile, read: &TraceReader<'_>) -> Result<Self> {
         let mut one = sourced.clone();
         // Resolving the first setup also checks the number of repetitions.
         let mut setups = vec![Arc::new(one.resolve(read)?)];
@@ -72,17 +71,18 @@ impl Session {
         &self,
         runner: &dyn Runner,
         progress: &(dyn Fn() + Sync),
-        keep: &(dyn Fn(usize, &Setup, &Output) -> Result<T, Failure> + Sync),
-    ) -> Result<Vec<Finished<T>>, Failure> {
+        keep: &(dyn Fn(usize, &Setup, &Output) -> Result<T, BoxError> + Sync),
+    ) -> Result<Vec<Finished<T>>> {
         let one = |(index, setup): (usize, &Arc<Setup>)| {
             let own = Scenario { seed: setup.seed, repeat: 1, ..self.scenario.clone() };
-            let mut output = runner.run(&own, setup, &mut |_| progress())?;
-            output.result.scenario = serde_json::to_value(own).map_err(|error| format!("scenario: {error}"))?;
+            let mut output = runner.run(&own, setup, &mut |_| progress()).map_err(Error::Backend)?;
+            output.result.scenario =
+                serde_json::to_value(own).map_err(|source| Error::Encode { what: "scenario", source })?;
             output.result.on = self.scenario.on.name().to_owned();
             output.result.version = env!("CARGO_PKG_VERSION").to_owned();
             let (mut output, expectations) = expect::evaluate(&self.scenario.expect, setup, output)?;
             output.result.expect = expectations;
-            let kept = keep(index, setup, &output)?;
+            let kept = keep(index, setup, &output).map_err(Error::Backend)?;
             let result = output.result.clone();
             output.packets = Packets::default();
             Ok(Finished { result, output: (index == 0).then_some(output), kept })
@@ -102,19 +102,19 @@ impl Session {
     }
 
     /// Builds the result document: the single run's own, or a summary of several that contains each of them.
-    pub fn document<T>(&self, finished: &[Finished<T>], wall_s: f64) -> Result<Value, Failure> {
+    pub fn document<T>(&self, finished: &[Finished<T>], wall_s: f64) -> Result<Value> {
         let values = finished
             .iter()
             .map(|one| serde_json::to_value(&one.result))
             .collect::<Result<Vec<Value>, _>>()
-            .map_err(|error| format!("result: {error}"))?;
+            .map_err(|source| Error::Encode { what: "result", source })?;
         if let [only] = values.as_slice() {
             return Ok(only.clone());
         }
         let first = &finished[0].result;
         Ok(json!({
             "schema": first.schema,
-            "scenario": serde_json::to_value(&self.scenario).map_err(|error| format!("scenario: {error}"))?,
+            "scenario": serde_json::to_value(&self.scenario).map_err(|source| Error::Encode { what: "scenario", source })?,
             "on": first.on,
             "seed": self.scenario.seed,
             "version": first.version,

@@ -54,9 +54,7 @@ fn chosen(cells: &[Cell]) -> Result<Vec<Cell>, Failure> {
 #[cfg(feature = "quic")]
 #[expect(clippy::unnecessary_wraps, reason = "a build without QUIC has none")]
 fn play(_name: &str) -> Result<ScriptRun, Failure> {
-    Ok(|stack, setup, script| {
-        bbrlab_quic::backend::run_scripted(stack, setup, script).map_err(|error| error.to_string())
-    })
+    Ok(|stack, setup, script| Ok(bbrlab_quic::backend::run_scripted(stack, setup, script)?))
 }
 
 #[cfg(not(feature = "quic"))]

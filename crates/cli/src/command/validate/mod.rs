@@ -256,7 +256,8 @@ fn compare(
                 }
             }
         }
-        let virtual_run = Runner::simulator().run(&scenario, &modelled, &mut |_| {}).map_err(fault)?;
+        let virtual_run =
+            Runner::simulator().run(&scenario, &modelled, &mut |_| {}).map_err(|error| fault(error.to_string()))?;
         let real_run = match real.run(&scenario, &setup, &mut |_| {}) {
             // A stack that gives up a connection has failed by itself; that is no evidence about the simulator.
             Err(what) if on.stack().is_some() => {
@@ -266,7 +267,7 @@ fn compare(
                 disturbed.lock().unwrap_or_else(PoisonError::into_inner).push(said);
                 return Ok(None);
             }
-            other => other.map_err(fault)?,
+            other => other.map_err(|error| fault(error.to_string()))?,
         };
         progress.tick();
         if let Some(warning) = runner::warning(&real_run.result) {

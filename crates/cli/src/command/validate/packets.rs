@@ -7,8 +7,10 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use bbrlab_core::{Span, Time};
+use bbrlab_lab::BoxError;
 use bbrlab_lab::session::Runner as _;
 use bbrlab_lab::validate::packets::{self, Compared, Difference, DifferenceKind, PacketLine};
+use bbrlab_sim::record::Output;
 use bbrlab_sim::record::packets::{Direction, Packets, Tap};
 use bbrlab_sim::scenario::{Backend, TimeSpan};
 use bbrlab_sim::setup::{Capture, Setup};
@@ -41,7 +43,8 @@ pub fn compare(args: &ValidateArgs, on: Backend) -> Result<Verdict, Failure> {
         || Runner::simulator().run(&scenario, &setup, &mut |_| {}),
         || real.run(&scenario, &setup, &mut |_| {}),
     );
-    let (mut sim, mut real) = (sim?.packets, real?.packets);
+    let packets = |ran: Result<Output, BoxError>| ran.map(|output| output.packets).map_err(|error| error.to_string());
+    let (mut sim, mut real) = (packets(sim)?, packets(real)?);
     [&mut sim, &mut real].into_iter().for_each(packets::from_first);
     let end = setup.duration;
     let found = packets::compare(&sim, &real, end, within);

@@ -5,20 +5,21 @@
 use std::collections::BTreeMap;
 
 use super::{FlowLog, Log, Phase, Sample};
+use crate::{Error, Result};
 
 /// Smallest common divisor of all volumes that counts as a packet size.
 const MSS_MIN: u64 = 64;
 
-pub(super) fn read(text: &str) -> Result<Log, String> {
+pub(super) fn read(text: &str) -> Result<Log> {
     if let Some(line) = bbrlab_study::quotes::left_open(text.as_bytes()) {
-        return Err(format!("line {line}: a quote opens here and is never closed; close it"));
+        return Err(Error::at(format!("line {line}"))(Error::OpenQuote));
     }
     let heading: Vec<&str> = text.lines().next().unwrap_or("").split(',').map(str::trim).collect();
     let place = |name: &str| heading.iter().position(|column| *column == name);
     let flows = match (place("flow"), place("metric")) {
         (Some(flow), _) => wide(text, &heading, flow)?,
         (None, Some(_)) => long(text, &heading)?,
-        _ => return Err("its first line names neither `flow` nor `metric`; write it with bbrlab run --csv".to_owned()),
+        _ => return Err(Error::NotATrace),
     };
     Ok(Log { form: "a CSV trace of bbrlab", flows: flows.into_values().map(FlowBuilder::finish).collect() })
 }
@@ -83,23 +84,31 @@ fn divisor(a: u64, b: u64) -> u64 {
     a
 }
 
-fn cell(cells: &[&str], place: usize, line: usize) -> Result<f64, String> {
+fn cell(cells: &[&str], place: usize, line: usize) -> Result<f64> {
     let text = cells.get(place).map_or("", |cell| cell.trim());
     if text.is_empty() {
         return Ok(f64::NAN);
     }
-    let value: f64 = text.parse().map_err(|_| format!("line {}: {text:?} is not a number", line + 1))?;
-    if value.is_finite() { Ok(value) } else { Err(format!("line {}: {text:?} is not a finite number", line + 1)) }
+    let at = Error::at(format!("line {}", line + 1));
+    match text.parse::<f64>() {
+        Ok(value) if value.is_finite() => Ok(value),
+        Ok(_) => Err(at(Error::NotFinite(text.to_owned()))),
+        Err(_) => Err(at(Error::NotANumber(text.to_owned()))),
+    }
 }
 
-fn wide(text: &str, heading: &[&str], name: usize) -> Result<BTreeMap<String, FlowBuilder>, String> {
+fn field_count(line: usize, fields: usize, columns: usize) -> Error {
+    Error::at(format!("line {}", line + 1))(Error::FieldCount { fields, columns })
+}
+
+fn wide(text: &str, heading: &[&str], name: usize) -> Result<BTreeMap<String, FlowBuilder>> {
     let mut flows = BTreeMap::new();
     let state = heading.iter().position(|column| *column == "state");
     let cc = heading.iter().position(|column| *column == "cc");
     for (line, row) in text.lines().enumerate().skip(1).filter(|(_, row)| !row.trim().is_empty()) {
         let cells: Vec<&str> = row.split(',').collect();
         if cells.len() != heading.len() {
-            return Err(format!("line {}: {} fields for {} columns", line + 1, cells.len(), heading.len()));
+            return Err(field_count(line, cells.len(), heading.len()));
         }
         let t_s = cell(&cells, 0, line)?;
         let building = FlowBuilder::of(&mut flows, cells[name]);
@@ -121,17 +130,17 @@ fn wide(text: &str, heading: &[&str], name: usize) -> Result<BTreeMap<String, Fl
 }
 
 /// Reads the long table: one row per sample, flow or link, and metric.
-fn long(text: &str, heading: &[&str]) -> Result<BTreeMap<String, FlowBuilder>, String> {
+fn long(text: &str, heading: &[&str]) -> Result<BTreeMap<String, FlowBuilder>> {
     let place = |name: &str| {
         let found = heading.iter().position(|column| *column == name);
-        found.ok_or_else(|| format!("its first line names no column {name:?}"))
+        found.ok_or_else(|| Error::NoLogColumn(name.to_owned()))
     };
     let (kind, name, metric, value) = (place("kind")?, place("name")?, place("metric")?, place("value")?);
     let mut flows = BTreeMap::new();
     for (line, row) in text.lines().enumerate().skip(1).filter(|(_, row)| !row.trim().is_empty()) {
         let cells: Vec<&str> = row.split(',').collect();
         if cells.len() != heading.len() {
-            return Err(format!("line {}: {} fields for {} columns", line + 1, cells.len(), heading.len()));
+            return Err(field_count(line, cells.len(), heading.len()));
         }
         if cells[kind] != "flow" {
             continue;
@@ -171,8 +180,8 @@ mod tests {
 
     #[test]
     fn a_row_that_is_not_whole_is_named() {
-        assert!(read("t_s,flow,cwnd\n0,a\n").unwrap_err().contains("line 2"));
-        assert!(read("t_s,flow,cwnd\n0,a,many\n").unwrap_err().contains("many"));
-        assert!(read("t_s,what\n").unwrap_err().contains("first line"));
+        assert!(read("t_s,flow,cwnd\n0,a\n").unwrap_err().to_string().contains("line 2"));
+        assert!(read("t_s,flow,cwnd\n0,a,many\n").unwrap_err().to_string().contains("many"));
+        assert!(read("t_s,what\n").unwrap_err().to_string().contains("first line"));
     }
 }

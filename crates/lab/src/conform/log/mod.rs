@@ -14,6 +14,8 @@ pub use judge::{ORDER, judge};
 pub use phase::Phase;
 pub use write::{JudgedFlows, json, junit, page};
 
+use crate::{Error, Result};
+
 /// A parsed log.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Log {
@@ -106,7 +108,7 @@ impl Sample {
 }
 
 /// Reads a log in any supported format. The error is one line: location, value found, values accepted.
-pub fn read(text: &str) -> Result<Log, String> {
+pub fn read(text: &str) -> Result<Log> {
     let start = text.trim_start_matches(['\u{feff}', '\u{1e}', ' ', '\t', '\r', '\n']);
     let mut log = if start.starts_with('{') || start.starts_with('[') {
         qlog::read(text)?
@@ -115,12 +117,12 @@ pub fn read(text: &str) -> Result<Log, String> {
     } else if ss::is_likely(text) {
         ss::read(text)?
     } else {
-        return Err("it is neither qlog (JSON), nor a CSV trace of bbrlab, nor the output of ss -tin".to_owned());
+        return Err(Error::UnknownLog);
     };
     let has_samples = |flow: &FlowLog| !flow.samples.is_empty() || !flow.phases.is_empty();
     log.flows.retain(has_samples);
     if log.flows.is_empty() {
-        return Err(format!("it is {}, but holds no window, rate, RTT or state; record recovery metrics", log.form));
+        return Err(Error::EmptyLog(log.form));
     }
     Ok(log)
 }

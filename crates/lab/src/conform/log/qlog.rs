@@ -8,18 +8,19 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::{FlowLog, Log, Phase, Sample};
+use crate::{Error, Result};
 
 /// Maximum flows of one log. Ours: a guard against a log of group identifiers that never repeat.
 const FLOWS_MAX: usize = 1_000;
 /// A millisecond in seconds: qlog's default time unit.
 const MS: f64 = 1e-3;
 
-pub(super) fn read(text: &str) -> Result<Log, String> {
+pub(super) fn read(text: &str) -> Result<Log> {
     let mut reader = Reader::default();
     // One document, or one record per line, each optionally preceded by RFC 7464's separator.
     match serde_json::from_str::<Value>(text.trim_start_matches(['\u{feff}', '\u{1e}']).trim()) {
         Ok(document) => reader.document(&document)?,
-        Err(whole) => reader.sequence(text, &whole)?,
+        Err(whole) => reader.sequence(text, whole)?,
     }
     let flows: Vec<FlowLog> = reader.flows.into_values().map(Builder::finish).collect();
     Ok(Log { form: "qlog", flows })
@@ -68,7 +69,7 @@ fn text_of<'a>(map: &'a Map<String, Value>, keys: &[&str]) -> Option<&'a str> {
 }
 
 impl Reader {
-    fn document(&mut self, document: &Value) -> Result<(), String> {
+    fn document(&mut self, document: &Value) -> Result<()> {
         let records = match document {
             Value::Array(records) => records.as_slice(),
             one => std::slice::from_ref(one),
@@ -83,7 +84,7 @@ impl Reader {
                 found |= self.trace(record, "trace");
             }
         }
-        if found { Ok(()) } else { Err("it is JSON, but has no traces with events: not a qlog".to_owned()) }
+        if found { Ok(()) } else { Err(Error::NotAQlog) }
     }
 
     fn trace(&mut self, trace: &Value, name: &str) -> bool {
@@ -103,7 +104,7 @@ impl Reader {
         true
     }
 
-    fn sequence(&mut self, text: &str, whole: &serde_json::Error) -> Result<(), String> {
+    fn sequence(&mut self, text: &str, whole: serde_json::Error) -> Result<()> {
         let mut clock = Clock::default();
         let mut records = 0_usize;
         let name = "connection";
@@ -113,8 +114,8 @@ impl Reader {
                     Ok(record) => record,
                     // A truncated log is accepted if it holds more than its header.
                     Err(_) if records > 1 && text.lines().nth(number + 1).is_none() => break,
-                    Err(_) if records == 0 => return Err(format!("it is not JSON: {whole}")),
-                    Err(error) => return Err(format!("line {}: {error}", number + 1)),
+                    Err(_) if records == 0 => return Err(Error::NotJson(whole)),
+                    Err(error) => return Err(Error::at(format!("line {}", number + 1))(Error::Record(error))),
                 };
                 records += 1;
                 if let Some(trace) = record.get("trace") {
@@ -301,9 +302,9 @@ mod tests {
     #[test]
     fn a_broken_line_is_named_and_a_torn_end_forgiven() {
         let good = "{\"time\":1,\"name\":\"recovery:metrics_updated\",\"data\":{\"cwnd\":1}}\n";
-        assert!(read(&format!("{good}{{oops\n{good}")).unwrap_err().contains("line 2"));
+        assert!(read(&format!("{good}{{oops\n{good}")).unwrap_err().to_string().contains("line 2"));
         assert_eq!(read(&format!("{good}{good}{{\"time\":")).unwrap().flows[0].samples.len(), 2);
-        assert!(read("{oops").unwrap_err().contains("not JSON"));
-        assert!(read("{\"a\":1}").unwrap_err().contains("no traces"));
+        assert!(read("{oops").unwrap_err().to_string().contains("not JSON"));
+        assert!(read("{\"a\":1}").unwrap_err().to_string().contains("no traces"));
     }
 }

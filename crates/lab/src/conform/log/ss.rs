@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::{FlowLog, Log, Phase, Sample};
+use crate::Result;
 use bbrlab_study::ss::{Fields, addresses, bits, finite};
 
 /// Maximum connections of one log. Ours: a guard.
@@ -22,7 +23,7 @@ fn is_details(line: &str) -> bool {
     words.text("cwnd").is_some() && words.text("rtt").is_some()
 }
 
-pub(super) fn read(text: &str) -> Result<Log, String> {
+pub(super) fn read(text: &str) -> Result<Log> {
     let mut flows: BTreeMap<String, FlowLog> = BTreeMap::new();
     let (mut name, mut now) = (String::from("connection"), None);
     for line in text.lines() {
