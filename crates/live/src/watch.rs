@@ -5,7 +5,7 @@
 //! ```no_run
 //! use bbrlab_live::watch::{Filter, Watcher};
 //! let mut watcher = Watcher::default();
-//! for one in watcher.look(&Filter::default())? {
+//! for one in watcher.sample(&Filter::default())? {
 //!     println!("{} → {}: {} at RTT {:.1} ms", one.local, one.remote, one.cc, one.rtt_ms);
 //! }
 //! # Ok::<(), bbrlab_live::Error>(())
@@ -162,19 +162,19 @@ struct PreviousSample {
 #[derive(Debug, Default)]
 pub struct Watcher {
     past: BTreeMap<u64, PreviousSample>,
-    looked_ns: Option<u64>,
+    sampled_ns: Option<u64>,
 }
 
 impl Watcher {
     /// Takes a sample of the connections.
-    pub fn look(&mut self, filter: &Filter) -> Result<Vec<ConnectionState>> {
+    pub fn sample(&mut self, filter: &Filter) -> Result<Vec<ConnectionState>> {
         let now_ns = clock::now_ns();
         let all = sock_diag::dump(&Query::default())?;
         Ok(self.compare(&all, filter, now_ns))
     }
 
     fn compare(&mut self, all: &[sock_diag::Connection], filter: &Filter, now_ns: u64) -> Vec<ConnectionState> {
-        let since_s = self.looked_ns.map(|then| now_ns.saturating_sub(then) as f64 / 1e9);
+        let since_s = self.sampled_ns.map(|then| now_ns.saturating_sub(then) as f64 / 1e9);
         let mut past = BTreeMap::new();
         let mut seen = Vec::new();
         for one in all.iter().filter(|one| filter.takes(one)) {
@@ -183,7 +183,7 @@ impl Watcher {
             seen.push(shown(one, &info, count, self.past.get(&one.cookie).copied(), since_s));
             past.insert(one.cookie, count);
         }
-        (self.past, self.looked_ns) = (past, Some(now_ns));
+        (self.past, self.sampled_ns) = (past, Some(now_ns));
         seen
     }
 }

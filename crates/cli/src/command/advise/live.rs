@@ -17,12 +17,12 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// Returns the connections that sent anything during `looks` intervals.
 pub fn connections(looks: u32) -> Result<Vec<Connection>, Failure> {
     let mut watcher = Watcher::default();
-    watcher.look(&Filter::default())?;
+    watcher.sample(&Filter::default())?;
     let mut found = Findings::default();
     let progress = Progress::new("watching", looks as usize);
     for _ in 0..looks {
         std::thread::sleep(INTERVAL);
-        found.add(&watcher.look(&Filter::default())?);
+        found.add(&watcher.sample(&Filter::default())?);
         progress.tick();
     }
     drop(progress);

@@ -61,7 +61,7 @@ struct Metrics {
     again: Bytes,
     acked: Bytes,
     limited: Family<Labels, Counter<u64, AtomicU64>>,
-    looks: Counter<u64, AtomicU64>,
+    samples: Counter<u64, AtomicU64>,
     busy: Counter<f64, AtomicU64>,
     counted: BTreeMap<u64, [u64; 3]>,
     shown: (BTreeMap<Labels, i64>, BTreeMap<StateLabels, i64>),
@@ -85,7 +85,7 @@ impl Metrics {
             again: Family::default(),
             acked: Family::default(),
             limited: Family::default(),
-            looks: Counter::default(),
+            samples: Counter::default(),
             busy: Counter::default(),
             counted: BTreeMap::new(),
             shown: Default::default(),
@@ -109,9 +109,9 @@ impl Metrics {
         let text = "Payload acknowledged since the exporter started";
         to.register_with_unit("tcp_acked", text, Unit::Bytes, all.acked.clone());
         let text = "Samples in which a connection's newest delivery rate was application-limited";
-        to.register("tcp_app_limited_looks", text, all.limited.clone());
-        to.register("exporter_looks", "Samples taken of all connections", all.looks.clone());
-        to.register_with_unit("exporter_look", "Time spent sampling", Unit::Seconds, all.busy.clone());
+        to.register("tcp_app_limited_samples", text, all.limited.clone());
+        to.register("exporter_samples", "Samples taken of all connections", all.samples.clone());
+        to.register_with_unit("exporter_sampling", "Time spent sampling", Unit::Seconds, all.busy.clone());
         all.registry = Arc::new(to);
         all
     }
@@ -142,7 +142,7 @@ impl Metrics {
             let now = [one.sent_bytes, one.retransmitted_bytes, one.acked_bytes];
             let before = match self.counted.get(&one.cookie) {
                 Some(before) => *before,
-                None if self.looks.get() == 0 => now,
+                None if self.samples.get() == 0 => now,
                 None => [0; 3],
             };
             for ((family, now), before) in [&self.sent, &self.again, &self.acked].into_iter().zip(now).zip(before) {
@@ -154,7 +154,7 @@ impl Metrics {
         self.counted = counted;
         set(&self.connections, &mut self.shown.0, connections);
         set(&self.states, &mut self.shown.1, states);
-        self.looks.inc();
+        self.samples.inc();
         self.busy.inc_by(busy_s);
     }
 
@@ -193,8 +193,8 @@ pub fn serve(source: &mut Source, address: SocketAddr, interval: Duration) -> Re
     loop {
         let watch = Stopwatch::start();
         let listening = listening()?;
-        let look = source.look()?;
-        metrics.count(&look.seen, &listening, watch.seconds());
+        let sample = source.sample()?;
+        metrics.count(&sample.seen, &listening, watch.seconds());
         std::thread::sleep(interval);
     }
 }

@@ -136,8 +136,8 @@ pub struct Sample {
 }
 
 impl Source {
-    pub fn look(&mut self) -> Result<Sample, Failure> {
-        let mut seen = self.watcher.look(&self.filter)?;
+    pub fn sample(&mut self) -> Result<Sample, Failure> {
+        let mut seen = self.watcher.sample(&self.filter)?;
         let note = add_models(&mut seen);
         Ok(Sample { seen, note })
     }
@@ -203,27 +203,27 @@ fn model(own: &telemetry::Connection) -> Model {
 }
 
 fn once(source: &mut Source, interval: Duration, sort: Sort, json: bool) -> Result<Verdict, Failure> {
-    source.look()?;
+    source.sample()?;
     std::thread::sleep(interval);
-    let mut look = source.look()?;
-    sort.apply(&mut look.seen);
+    let mut sample = source.sample()?;
+    sort.apply(&mut sample.seen);
     if json {
-        return print(&json_lines(&look.seen)?);
+        return print(&json_lines(&sample.seen)?);
     }
-    if let Some(note) = &look.note {
+    if let Some(note) = &sample.note {
         eprintln!("{note}");
     }
-    let rows = look.seen.iter().map(row);
+    let rows = sample.seen.iter().map(row);
     let text = aligned(&COLUMNS.map(|(name, _)| name), &COLUMNS.map(|(_, align)| align), rows);
-    let total = look.seen.iter().filter_map(|one| one.goodput_bps).fold(0.0, |sum, bps| sum + bps);
-    let sum = format!("\n{}, {} acknowledged\n", counted(look.seen.len(), "connection"), rate(total));
+    let total = sample.seen.iter().filter_map(|one| one.goodput_bps).fold(0.0, |sum, bps| sum + bps);
+    let sum = format!("\n{}, {} acknowledged\n", counted(sample.seen.len(), "connection"), rate(total));
     print(&format!("{}{sum}", Style::of_stdout().bold_first_line(&text)))
 }
 
 fn lines(source: &mut Source, interval: Duration) -> Result<Verdict, Failure> {
     loop {
-        let look = source.look()?;
-        let text = json_lines(&look.seen)?;
+        let sample = source.sample()?;
+        let text = json_lines(&sample.seen)?;
         let mut out = std::io::stdout().lock();
         if let Err(error) = out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
             // A reader that needs no more closes its end.

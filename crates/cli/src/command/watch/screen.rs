@@ -96,8 +96,8 @@ impl View {
         Self { seen: Vec::new(), note: None, sort, selected, cursor: None, detail: None, is_paused: false }
     }
 
-    fn take(&mut self, look: Sample) {
-        (self.seen, self.note) = (look.seen, look.note);
+    fn take(&mut self, sample: Sample) {
+        (self.seen, self.note) = (sample.seen, sample.note);
         if let Some(detail) = &mut self.detail {
             match self.seen.iter().find(|one| one.cookie == detail.cookie) {
                 Some(one) => {
@@ -332,7 +332,7 @@ fn lines(detail: &Detail) -> Vec<Line<'static>> {
 
 /// Shows the connections until the user quits.
 pub fn show(source: &mut Source, interval: Duration, sort: Sort) -> Result<Verdict, Failure> {
-    let first = source.look()?; // errors are shown on a plain terminal
+    let first = source.sample()?; // errors are shown on a plain terminal
     let mut terminal = ratatui::try_init().map_err(|error| format!("the terminal: {error}"))?;
     SHOWN.store(true, Ordering::SeqCst);
     interrupt::on_signal(|| {
@@ -368,7 +368,7 @@ fn run(
         }
         since = Stopwatch::start();
         if !view.is_paused {
-            view.take(source.look()?);
+            view.take(source.sample()?);
         }
     }
 }
@@ -393,7 +393,7 @@ mod tests {
         cells.chunks(width).map(|line| line.concat().trim_end().to_owned() + "\n").collect()
     }
 
-    fn look(goodputs: &[(u64, f64)]) -> Sample {
+    fn sample(goodputs: &[(u64, f64)]) -> Sample {
         let one = |(cookie, goodput): &(u64, f64)| {
             let mut one = seen(&format!("192.0.2.{cookie}:50000"), *goodput, 50.0);
             one.cookie = *cookie;
@@ -409,14 +409,14 @@ mod tests {
     #[test]
     fn the_cursor_stays_on_its_connection_while_the_order_changes() {
         let mut view = View::new(Sort::Goodput);
-        view.take(look(&[(1, 9e6), (2, 5e6), (3, 1e6)]));
+        view.take(sample(&[(1, 9e6), (2, 5e6), (3, 1e6)]));
         press(&mut view, KeyCode::Down);
-        view.take(look(&[(1, 1e6), (2, 9e6), (3, 5e6)]));
+        view.take(sample(&[(1, 1e6), (2, 9e6), (3, 5e6)]));
         assert_eq!(view.selected.selected(), Some(0));
         // A closed connection leaves the cursor in place.
-        view.take(look(&[(1, 1e6)]));
+        view.take(sample(&[(1, 1e6)]));
         assert_eq!(view.selected.selected(), Some(0));
-        view.take(look(&[]));
+        view.take(sample(&[]));
         press(&mut view, KeyCode::End);
         assert!(screen(&mut view).contains("0 connections"));
     }
@@ -424,18 +424,18 @@ mod tests {
     #[test]
     fn one_connection_is_drawn_with_its_model() {
         let mut view = View::new(Sort::Goodput);
-        view.take(look(&[(1, 9e6), (2, 5e6)]));
+        view.take(sample(&[(1, 9e6), (2, 5e6)]));
         assert!(screen(&mut view).contains("192.0.2.2:50000"));
         press(&mut view, KeyCode::Enter);
         for step in 0..2 * HISTORY {
-            view.take(look(&[(1, 1e6 * step as f64)]));
+            view.take(sample(&[(1, 1e6 * step as f64)]));
         }
         let drawn = screen(&mut view);
         for word in ["10.0.0.1:443 → 192.0.2.1:50000", "model: bw 19.00 Mbit/s", "RTT, ms", "in flight", "goodput"] {
             assert!(drawn.contains(word), "{word}\n{drawn}");
         }
         assert_eq!(view.detail.as_ref().unwrap().history.len(), HISTORY);
-        view.take(look(&[]));
+        view.take(sample(&[]));
         assert!(screen(&mut view).contains("closed"));
         assert!(!press(&mut view, KeyCode::Esc), "back to the list first");
         assert!(press(&mut view, KeyCode::Char('q')));
@@ -444,7 +444,7 @@ mod tests {
     #[test]
     fn a_narrow_terminal_shows_fewer_columns_whole() {
         let mut view = View::new(Sort::Goodput);
-        view.take(look(&[(1, 9e6), (2, 5e6)]));
+        view.take(sample(&[(1, 9e6), (2, 5e6)]));
         let wide = screen_of(&mut view, 170);
         assert!(COLUMNS.iter().all(|(name, _)| wide.contains(name)), "{wide}");
         let narrow = screen_of(&mut view, 80);
@@ -458,7 +458,7 @@ mod tests {
     #[test]
     fn a_long_list_moves_with_the_cursor() {
         let mut view = View::new(Sort::Remote);
-        view.take(look(&(0..250).map(|n| (n, 1e6)).collect::<Vec<_>>()));
+        view.take(sample(&(0..250).map(|n| (n, 1e6)).collect::<Vec<_>>()));
         for _ in 0..30 {
             press(&mut view, KeyCode::PageDown);
         }
