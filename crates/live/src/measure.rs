@@ -57,8 +57,6 @@ fn flow_counts<'a>(driven: &'a FlowOutput, meter: &'a FlowMeter) -> FlowCounts<'
         // A kernel's own queue does not distinguish flows.
         bottleneck: (count.arrivals > 0).then(|| (count.arrivals - mark.arrivals, count.drops - mark.drops)),
         rtt: &meter.rtt,
-        jitter: meter.jitter,
-        jitter_rfc3550: meter.jitter_rfc3550,
         bins: &meter.bins,
         states: &driven.states,
         finished: driven.finished,

@@ -6,8 +6,9 @@
 use std::collections::VecDeque;
 
 use bbrlab_core::{NANOS_PER_SEC, Time};
-use bbrlab_sim::metrics::{Histogram, QueueDelay};
+use bbrlab_sim::metrics::QueueDelay;
 use bbrlab_sim::path::SojournTime;
+use bbrlab_sim::record::summary::RttStats;
 
 use crate::ranges::Ranges;
 
@@ -32,14 +33,8 @@ pub struct FlowMeter {
     pub count: Count,
     /// The counters at the start of measurement.
     pub mark: Count,
-    /// RTT of each ACK in µs, during measurement.
-    pub rtt: Histogram,
-    /// Sum and number of |RTT(i) − RTT(i−1)|, µs, during measurement.
-    pub jitter: (u64, u64),
-    /// RFC 3550 §6.4.1 jitter, µs.
-    pub jitter_rfc3550: f64,
-    /// The newest RTT sample, µs; 0 before the first.
-    pub last_rtt_us: u32,
+    /// RTTs at the sender.
+    pub rtt: RttStats,
     /// The smallest RTT sample, µs; 0 before the first.
     pub min_rtt_us: u32,
     /// Every RTT sample as (ns, µs), if requested.
@@ -253,17 +248,8 @@ impl FlowMeter {
 
     fn take_rtt(&mut self, now_ns: u64, rtt_ns: u64, measuring: bool) {
         let rtt_us = u32::try_from(rtt_ns / MICRO).unwrap_or(u32::MAX);
-        if measuring {
-            self.rtt.add(rtt_us.into());
-            if self.last_rtt_us != 0 {
-                let step = rtt_us.abs_diff(self.last_rtt_us);
-                self.jitter.0 += u64::from(step);
-                self.jitter.1 += 1;
-                self.jitter_rfc3550 += (f64::from(step) - self.jitter_rfc3550) / 16.0;
-            }
-        }
+        self.rtt.add(rtt_us, measuring);
         self.min_rtt_us = if self.min_rtt_us == 0 { rtt_us } else { self.min_rtt_us.min(rtt_us) };
-        self.last_rtt_us = rtt_us;
         if let Some(samples) = &mut self.rtt_samples {
             samples.push((now_ns, rtt_us));
         }
@@ -495,6 +481,6 @@ mod tests {
         meter.measure_from_here(Time::ZERO);
         meter.on_ack(1010, 0, 2 * MSS, &[]);
         let flow = &meter.flows()[0];
-        assert_eq!((flow.rtt.count(), flow.mark.segments, flow.mark.acked_bytes), (1, 2, 1000));
+        assert_eq!((flow.rtt.samples.count(), flow.mark.segments, flow.mark.acked_bytes), (1, 2, 1000));
     }
 }

@@ -2,10 +2,10 @@
 //! points.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use super::file::{AxisSpec, FigureSpec, RibbonSpec, SeriesSpec, StyleSpec};
+use super::file::{AxisSpec, FigureSpec, RibbonSpec, SeriesSpec};
 use crate::expect::{Curve, Measurer, RunView, csv, parse_labels, series};
 use crate::{Error, Result};
-use bbrlab_report::{Axis, Figure, Panel, Region, Ribbon, Series, Style};
+use bbrlab_report::{Axis, Figure, Panel, Region, Ribbon, Series};
 
 /// Maximum points of a line: more than a screen has columns; extremes are kept. Ours.
 const MAX_POINTS: usize = 2_000;
@@ -45,17 +45,6 @@ fn axis(spec: &AxisSpec) -> Axis {
         min: spec.min,
         max: spec.max,
         ..Axis::default()
-    }
-}
-
-const fn style(spec: StyleSpec) -> Style {
-    match spec {
-        StyleSpec::Line => Style::Line,
-        StyleSpec::Step => Style::Step,
-        StyleSpec::Points => Style::Points,
-        StyleSpec::Dashed => Style::Dashed,
-        StyleSpec::Area => Style::Area,
-        StyleSpec::Reference => Style::Reference,
     }
 }
 
@@ -185,7 +174,7 @@ fn line(spec: &SeriesSpec, name: Option<&str>, color: Option<&str>, x: Vec<f64>,
         (None, None) => spec.fixed.clone(),
     };
     let color_key = spec.color.clone().or_else(|| color.map(str::to_owned));
-    Series { name, style: style(spec.style), x, y, color_key, ..Series::default() }
+    Series { name, style: spec.style, x, y, color_key, ..Series::default() }
 }
 
 #[cfg(test)]
@@ -234,7 +223,7 @@ mod tests {
     #[test]
     fn external_data_are_the_rows_of_the_filter() {
         let series = only_series("name='d', data='d.csv', x='x', y='y', filter='cc=b', style='points'", "");
-        assert_eq!((series.x, series.y, series.style), (vec![3.0], vec![4.0], Style::Points));
+        assert_eq!((series.x, series.y, series.style), (vec![3.0], vec![4.0], bbrlab_report::Style::Points));
     }
 
     #[test]

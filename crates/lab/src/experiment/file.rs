@@ -3,6 +3,7 @@
 
 use serde::Deserialize;
 
+use bbrlab_report::Style;
 use bbrlab_study::cdn::Population;
 use bbrlab_study::product::Vary;
 
@@ -221,7 +222,7 @@ pub(super) struct RibbonSpec {
 pub(super) struct SeriesSpec {
     pub(super) name: Option<String>,
     #[serde(default)]
-    pub(super) style: StyleSpec,
+    pub(super) style: Style,
     pub(super) color: Option<String>,
     /// Trace column of a run, with one of the following selectors.
     #[serde(default)]
@@ -252,17 +253,4 @@ pub(super) struct SeriesSpec {
     pub(super) points: Option<Vec<(f64, f64)>>,
     /// An expression in x.
     pub(super) function: Option<String>,
-}
-
-/// Style of a line; see `report::Style`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum StyleSpec {
-    #[default]
-    Line,
-    Step,
-    Points,
-    Dashed,
-    Area,
-    Reference,
 }

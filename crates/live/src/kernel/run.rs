@@ -260,7 +260,7 @@ impl Observer for Probe {
         // The emulator never waits for a reader: the next sample replaces this one.
         let Ok(mut seen) = self.seen.try_lock() else { return };
         seen.flows.clear();
-        seen.flows.extend(self.meter.flows().iter().map(|flow| (flow.count, flow.last_rtt_us)));
+        seen.flows.extend(self.meter.flows().iter().map(|flow| (flow.count, flow.rtt.last_us)));
         seen.links.clear();
         seen.links.extend(links.iter().map(link_seen));
     }

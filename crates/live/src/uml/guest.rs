@@ -298,7 +298,7 @@ impl Path for KernelPath {
             }
         }
         for (seen, flow) in seen.flows.iter_mut().zip(self.meter.flows()) {
-            *seen = (flow.count, flow.last_rtt_us);
+            *seen = (flow.count, flow.rtt.last_us);
         }
         for (index, link) in seen.links.iter_mut().enumerate() {
             let fault = |source| Error::Io { what: format!("counters of link {}", index + 1), source };

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bbrlab_core::{Controller, Rate, Span, State, Time};
-use bbrlab_sim::metrics::Histogram;
+use bbrlab_sim::record::summary::RttStats;
 use bbrlab_sim::record::trace::ModelSample;
 
 /// Sender of a flow, shared between its controller and the counters of the run. Both live on one thread; the stacks require `Send`.
@@ -27,13 +27,8 @@ pub struct Sender {
     pub is_stale: bool,
     /// True from the end of the warm-up on, while distributions are collected.
     pub is_measuring: bool,
-    /// RTT of each ACK, µs.
-    pub rtt: Histogram,
-    /// Sum and number of |RTT(i) − RTT(i−1)|, µs.
-    pub jitter: (u64, u64),
-    /// RFC 3550 §6.4.1 jitter, µs.
-    pub jitter_rfc3550: f64,
-    pub last_rtt_us: u32,
+    /// RTT of each ACK.
+    pub rtt: RttStats,
     pub min_rtt_us: Option<u32>,
     /// Each RTT sample, if the series are recorded.
     pub samples: Option<Vec<(Time, u32)>>,
@@ -113,17 +108,8 @@ impl Sender {
     /// Records an RTT: the time since the newest packet newly acknowledged by an ACK was sent.
     pub fn on_rtt(&mut self, now: Time, rtt: Span) {
         let rtt_us = u32::try_from(rtt.as_micros()).unwrap_or(u32::MAX);
-        if self.is_measuring {
-            self.rtt.add(rtt_us.into());
-            if self.last_rtt_us != 0 {
-                let step = rtt_us.abs_diff(self.last_rtt_us);
-                self.jitter.0 += u64::from(step);
-                self.jitter.1 += 1;
-                self.jitter_rfc3550 += (f64::from(step) - self.jitter_rfc3550) / 16.0;
-            }
-        }
+        self.rtt.add(rtt_us, self.is_measuring);
         self.min_rtt_us = Some(self.min_rtt_us.map_or(rtt_us, |min| min.min(rtt_us)));
-        self.last_rtt_us = rtt_us;
         if let Some(samples) = &mut self.samples {
             samples.push((now, rtt_us));
         }
@@ -137,7 +123,7 @@ impl Sender {
     }
 
     pub fn row(&self) -> Row {
-        Row { now: self.now, count: self.count, rtt_us: self.last_rtt_us, min_rtt: self.min_rtt() }
+        Row { now: self.now, count: self.count, rtt_us: self.rtt.last_us, min_rtt: self.min_rtt() }
     }
 
     /// Ends the handshake. With a script the flow's states and series begin here, as TCP's do.

@@ -301,8 +301,6 @@ impl Flow {
             rto: sender.count.persistent - sent_before.persistent,
             bottleneck,
             rtt: &sender.rtt,
-            jitter: sender.jitter,
-            jitter_rfc3550: sender.jitter_rfc3550,
             bins: &self.bins,
             states: &sender.states,
             finished: self.finished,

@@ -4,9 +4,8 @@
 
 use bbrlab_core::{NANOS_PER_SEC, Rate, Span, State, Time};
 
-use crate::metrics::Histogram;
 use crate::path::flow_seed;
-use crate::record::summary::FlowCounts;
+use crate::record::summary::{FlowCounts, RttStats};
 use crate::record::trace::FlowTrace;
 use crate::setup::{FlowSetup, Setup};
 use crate::tcp::{AckPacket, Receiver, Segment, Sender, SenderStats};
@@ -29,14 +28,8 @@ pub struct FlowBaseline {
 /// Statistics of one flow.
 #[derive(Clone, Debug, Default)]
 pub struct FlowStats {
-    /// RTT samples in µs, while measuring.
-    pub rtt: Histogram,
-    /// Sum and number of |RTT(i) − RTT(i−1)|, µs.
-    pub jitter: (u64, u64),
-    /// RFC 3550 §6.4.1 jitter, µs.
-    pub jitter_rfc3550: f64,
-    /// The last RTT sample, µs.
-    pub last_rtt_us: u32,
+    /// RTTs at the sender.
+    pub rtt: RttStats,
     /// Unique payload bytes received in each second.
     pub bins: Vec<u64>,
     /// Arrivals and drops of this flow at the bottleneck.
@@ -170,17 +163,7 @@ impl Flow {
     #[inline(always)] // runs for each ACK
     fn after_ack(&mut self, now: Time, rtt: Option<Span>, measuring: bool) {
         if let Some(rtt) = rtt {
-            let rtt_us = rtt.as_micros().min(u64::from(u32::MAX)) as u32;
-            if measuring {
-                self.stats.rtt.add(u64::from(rtt_us));
-                if self.stats.last_rtt_us != 0 {
-                    let step = rtt_us.abs_diff(self.stats.last_rtt_us);
-                    self.stats.jitter.0 += u64::from(step);
-                    self.stats.jitter.1 += 1;
-                    self.stats.jitter_rfc3550 += (f64::from(step) - self.stats.jitter_rfc3550) / 16.0;
-                }
-            }
-            self.stats.last_rtt_us = rtt_us;
+            self.stats.rtt.add(rtt.as_micros().min(u64::from(u32::MAX)) as u32, measuring);
         }
         self.note_state(now);
     }
@@ -213,7 +196,7 @@ impl Flow {
         column.inflight.push(self.sender.in_flight());
         column.pacing_bps.push(self.sender.pacing_rate().map_or(0, Rate::as_bits_per_sec));
         column.bw_bps.push(snapshot.bw.as_bits_per_sec());
-        column.rtt_us.push(self.stats.last_rtt_us);
+        column.rtt_us.push(self.stats.rtt.last_us);
         column.min_rtt_us.push(snapshot.min_rtt.map_or(0, |rtt| rtt.as_micros() as u32));
         column.sent_bytes.push(stats.sent_bytes);
         column.acked_bytes.push(stats.acked_bytes);
@@ -237,8 +220,6 @@ impl Flow {
             rto: sender.rto - mark.sender.rto,
             bottleneck: Some((arrivals - mark.bottleneck.0, drops - mark.bottleneck.1)),
             rtt: &stats.rtt,
-            jitter: stats.jitter,
-            jitter_rfc3550: stats.jitter_rfc3550,
             bins: &stats.bins,
             states: &stats.states,
             finished: stats.finished,

@@ -12,6 +12,36 @@ pub const NS_TO_MS: f64 = 1e-6;
 /// Microseconds to milliseconds.
 const US_TO_MS: f64 = 1e-3;
 
+/// RTTs of a flow, and their jitter.
+#[derive(Clone, Debug, Default)]
+pub struct RttStats {
+    /// RTT of each ACK at the sender in µs, during measurement.
+    pub samples: Histogram,
+    /// Sum and number of |RTT(i) − RTT(i−1)|, µs, during measurement.
+    pub jitter: (u64, u64),
+    /// Interarrival jitter after RFC 3550 §6.4.1, µs.
+    pub jitter_rfc3550: f64,
+    /// The newest RTT, µs; 0 before the first.
+    pub last_us: u32,
+}
+
+impl RttStats {
+    /// Adds an RTT.
+    #[inline(always)] // runs for each ACK
+    pub fn add(&mut self, rtt_us: u32, is_measuring: bool) {
+        if is_measuring {
+            self.samples.add(u64::from(rtt_us));
+            if self.last_us != 0 {
+                let step = rtt_us.abs_diff(self.last_us);
+                self.jitter.0 += u64::from(step);
+                self.jitter.1 += 1;
+                self.jitter_rfc3550 += (f64::from(step) - self.jitter_rfc3550) / 16.0;
+            }
+        }
+        self.last_us = rtt_us;
+    }
+}
+
 /// Counters of one flow from a backend. Counts are those of the measured time.
 #[derive(Clone, Copy, Debug)]
 pub struct FlowCounts<'a> {
@@ -29,12 +59,8 @@ pub struct FlowCounts<'a> {
     pub rto: u64,
     /// Arrivals and drops at the bottleneck, where it distinguishes flows.
     pub bottleneck: Option<(u64, u64)>,
-    /// RTT of each ACK at the sender, µs.
-    pub rtt: &'a Histogram,
-    /// Sum and number of |RTT(i) − RTT(i−1)|, µs.
-    pub jitter: (u64, u64),
-    /// Interarrival jitter after RFC 3550 §6.4.1, µs.
-    pub jitter_rfc3550: f64,
+    /// RTTs at the sender.
+    pub rtt: &'a RttStats,
     /// Unique payload bytes that arrived in each second since the run's start.
     pub bins: &'a [u64],
     /// The state at each change since the flow's start.
@@ -120,16 +146,17 @@ fn flow_result(setup: &Setup, flow: &FlowSetup, end: Time, counts: &FlowCounts<'
     let until = counts.finished.unwrap_or(end).max(from);
     let span = secs(until) - secs(from);
     let per_second = |bytes: u64| if span > 0.0 { bytes as f64 * BITS / span } else { 0.0 };
-    let jitter_us = if counts.jitter.1 == 0 { 0.0 } else { counts.jitter.0 as f64 / counts.jitter.1 as f64 };
+    let (steps_us, steps) = counts.rtt.jitter;
+    let jitter_us = if steps == 0 { 0.0 } else { steps_us as f64 / steps as f64 };
     FlowResult {
         name: flow.name.clone(),
         cc: flow.cc().into(),
         start_s: secs(flow.start),
         goodput_bps: per_second(counts.received_bytes),
         throughput_bps: per_second(counts.received_wire_bytes),
-        rtt_ms: (counts.rtt.count() > 0).then(|| counts.rtt.distribution(US_TO_MS)),
+        rtt_ms: (counts.rtt.samples.count() > 0).then(|| counts.rtt.samples.distribution(US_TO_MS)),
         jitter_ms: jitter_us * US_TO_MS,
-        jitter_rfc3550_ms: counts.jitter_rfc3550 * US_TO_MS,
+        jitter_rfc3550_ms: counts.rtt.jitter_rfc3550 * US_TO_MS,
         retransmit_ratio: ratio(counts.retransmits, counts.segments),
         drop_ratio: counts.bottleneck.map(|(arrivals, drops)| ratio(drops, arrivals)),
         rto: counts.rto,

@@ -411,7 +411,7 @@ impl Simulation<'_> {
             let _ = chunks.finalize();
         }
         let setup = &self.stage.setup;
-        let round_trip = Span::micros(self.stage.tally.flows[end.flow].sender.lock().last_rtt_us.into());
+        let round_trip = Span::micros(self.stage.tally.flows[end.flow].sender.lock().rtt.last_us.into());
         if end.reader.has_lost(self.stage.now, round_trip, send_buffer(setup, &setup.flows[end.flow]).into()) {
             return Err(Error::NoqLost { flow: self.flow_name(side) });
         }
