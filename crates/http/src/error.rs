@@ -160,22 +160,6 @@ pub enum Error {
     /// A download's file is a directory.
     #[error("{0}: it is a directory; name a file")]
     IsADirectory(PathBuf),
-    /// A file cannot be inspected.
-    #[error("{path}: {source}")]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// The error.
-        source: io::Error,
-    },
-    /// An unfinished download cannot be resumed.
-    #[error("{path}: {problem}; remove it, or leave --resume out")]
-    Part {
-        /// Its file.
-        path: PathBuf,
-        /// The problem.
-        problem: PartProblem,
-    },
     /// A file cannot be written.
     #[error("{path}: {}", can_not(.source))]
     Write {
@@ -190,14 +174,6 @@ pub enum Error {
     /// The last bytes of a download cannot be written.
     #[error("get: {}", can_not(.0))]
     Flush(#[source] io::Error),
-    /// The version of a download cannot be recorded.
-    #[error("{path}: {source}")]
-    Note {
-        /// File of the record.
-        path: PathBuf,
-        /// The error.
-        source: serde_json::Error,
-    },
     /// The value of `--spki` is no hash.
     #[error("--spki: {0:?} is not a SHA-256 hash in Base64; `bbrlab serve` prints its own")]
     Spki(String),
@@ -233,7 +209,7 @@ pub enum Error {
     #[error(
         "{source}, after {received} of {} bytes{}",
         .size.map_or_else(|| "all".to_owned(), |size| size.to_string()),
-        .kept.as_ref().map_or_else(String::new, |kept| format!("; {} keeps the received part; --resume completes it", kept.display()))
+        .kept.as_ref().map_or_else(String::new, |kept| format!("; {} keeps the received part", kept.display()))
     )]
     Interrupted {
         /// The reason.
@@ -290,12 +266,6 @@ pub enum Error {
     /// Another error of HTTP/1.1.
     #[error("{}", innermost(.0))]
     Http(#[source] hyper::Error),
-    /// A range that was not requested.
-    #[error("it answers with a range {0:?}")]
-    Range(String),
-    /// A part of another version.
-    #[error("it answers with a part of another version; leave --resume out")]
-    OtherVersion,
     /// The content is elsewhere.
     #[error("it has moved to {0}; use that URL")]
     Moved(String),
@@ -311,27 +281,6 @@ impl From<Error> for String {
     fn from(error: Error) -> Self {
         error.to_string()
     }
-}
-
-/// Reason for which an unfinished download cannot be resumed.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum PartProblem {
-    /// Its version was not recorded.
-    #[error("the version that it belongs to is not recorded")]
-    NotRecorded,
-    /// The record of its version is not valid.
-    #[error("the record of its version cannot be read")]
-    BadRecord,
-    /// It belongs to another URL.
-    #[error("it is a part of {0}")]
-    OtherUrl(String),
-    /// The server cannot tell versions apart.
-    #[error("its server names no version (ETag or date), so the rest might belong to another one")]
-    NoVersion,
-    /// It is longer than the whole.
-    #[error("it is longer than the whole file")]
-    TooLong,
 }
 
 /// Describes a failure to open a socket, with the remedy.

@@ -10,4 +10,4 @@ pub mod get;
 pub mod serve;
 
 #[cfg(feature = "quic")]
-pub use error::{BoxError, Error, PartProblem, Result};
+pub use error::{BoxError, Error, Result};

@@ -17,9 +17,9 @@ use crate::{Failure, Verdict};
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
         bbrlab get http://127.0.0.1:8080/file\n  \
-        bbrlab get --spki oYxl…= --resume https://127.0.0.1:4433/file\n  \
+        bbrlab get --spki oYxl…= https://127.0.0.1:4433/file\n  \
         bbrlab get --insecure --repeat 5 --json https://127.0.0.1:4433/bytes/100MB\n\n\
-        http:// is HTTP/1.1 on TCP, https:// is HTTP/3 on QUIC. A partial download is in NAME.part; --resume completes it.")]
+        http:// is HTTP/1.1 on TCP, https:// is HTTP/3 on QUIC. A partial download is in NAME.part.")]
 pub struct GetArgs {
     /// URLs to fetch
     #[arg(required = true, value_name = "URL")]
@@ -28,9 +28,6 @@ pub struct GetArgs {
     /// directory]
     #[arg(short, long, value_name = "FILE", conflicts_with = "repeat", help_heading = "Files")]
     pub output: Option<PathBuf>,
-    /// Resume from NAME.part, if the server still has the same version
-    #[arg(long, conflicts_with = "repeat", help_heading = "Files")]
-    pub resume: bool,
     /// Fetch each URL N times over new connections; discard the data
     #[arg(long, value_name = "N", value_parser = crate::args::number::<u32>(1..=100_000), help_heading = "Run")]
     pub repeat: Option<u32>,

@@ -1,4 +1,4 @@
-//! `bbrlab get`: downloads that are resumed, and those that cannot be.
+//! `bbrlab get`: downloads that end early, or cannot begin.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fs;
@@ -10,121 +10,37 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use serde_json::Value;
 
-use crate::bench::{COMMAND, Dir, Served, noise, said, text};
+use crate::bench::{COMMAND, Dir, Served, said};
 
-/// Creates the files that an interrupted download leaves behind.
-fn leave(dir: &Dir, name: &str, bytes: &[u8], note: &Value) {
-    dir.file(&format!("{name}.part"), bytes);
-    dir.file(&format!("{name}.part.json"), note.to_string().as_bytes());
-}
-
-#[test]
-fn a_download_is_completed_if_the_server_has_the_same_version() {
-    let (from, to) = (Dir::new("resume"), Dir::new("resume-to"));
-    let bytes = noise(2_000_000);
-    from.file("file", &bytes);
-    let server = Served::new(&from, &[]);
-    let (_, head, _) = server.ask("HEAD /file HTTP/1.1");
-    let tag = head.lines().find_map(|line| line.strip_prefix("etag: ")).unwrap().to_owned();
-    for url in [server.http("/file"), server.https("/file")] {
-        let note = |tag: &str| serde_json::json!({ "url": url, "size": 2_000_000, "etag": tag, "last_modified": null });
-        let resume = || to.measured(&["--insecure", "--resume", &url]);
-        leave(&to, "file", &bytes[..700_000], &note(&tag));
-        let done = resume();
-        assert_eq!((text(&done[0]["from"]), text(&done[0]["bytes"])), (700_000, 1_300_000));
-        assert!(to.read("file") == bytes);
-        assert_eq!(fs::read_dir(&to.0).unwrap().count(), 1);
-        // Everything was there except the final name.
-        leave(&to, "file", &bytes, &note(&tag));
-        assert_eq!(text(&resume()[0]["bytes"]), 0);
-        // Another version: downloaded from the start.
-        leave(&to, "file", &[7; 700_000], &note("\"old\""));
-        assert_eq!(text(&resume()[0]["from"]), 0);
-        assert!(to.read("file") == bytes);
-        // Nothing to resume.
-        assert_eq!(text(&resume()[0]["from"]), 0);
-        for (part, note, says) in [
-            (&bytes[..9], None, "the version that it belongs to is not recorded; remove it, or leave --resume out"),
-            (&bytes[..9], Some(serde_json::json!({ "url": "http://other/" })), "it is a part of http://other/"),
-            (&bytes[..9], Some(serde_json::json!({ "url": url })), "its server names no version"),
-            (
-                &bytes[..9],
-                Some(serde_json::json!({ "url": url, "etag": "\"a\"", "size": 5 })),
-                "it is longer than the whole",
-            ),
-            (&bytes[..9], Some(serde_json::json!("x")), "cannot be read"),
-        ] {
-            leave(&to, "file", part, &note.clone().unwrap_or_default());
-            if note.is_none() {
-                fs::remove_file(to.0.join("file.part.json")).unwrap();
-            }
-            let line = to.refused(&["--insecure", "--resume", &url]);
-            assert!(line.contains(says), "{line}");
-            assert!(to.read("file.part") == part, "it is still there");
-        }
-        let _ = fs::remove_file(to.0.join("file.part"));
-        let _ = fs::remove_file(to.0.join("file.part.json"));
-    }
-}
-
-/// Answers each connection with the next of several canned responses, and closes it.
-fn impostor(answers: Vec<Vec<u8>>) -> SocketAddr {
+/// Answers a connection with a canned response, and closes it.
+fn impostor(answer: Vec<u8>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let at = listener.local_addr().unwrap();
     thread::spawn(move || {
-        for answer in answers {
-            let (mut stream, _) = listener.accept().unwrap();
-            let mut reader = BufReader::new(stream.try_clone().unwrap()).lines();
-            while reader.next().is_some_and(|line| line.is_ok_and(|line| !line.is_empty())) {}
-            let _ = stream.write_all(&answer);
-        }
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut reader = BufReader::new(stream.try_clone().unwrap()).lines();
+        while reader.next().is_some_and(|line| line.is_ok_and(|line| !line.is_empty())) {}
+        let _ = stream.write_all(&answer);
     });
     at
 }
 
 #[test]
-fn a_truncated_download_is_kept_and_completed_and_a_wrong_answer_refused() {
+fn a_truncated_download_is_kept_and_a_wrong_answer_refused() {
     let dir = Dir::new("truncated");
-    let whole =
-        |content: &str| format!("HTTP/1.1 200 OK\r\nETag: \"v\"\r\nContent-Length: 10\r\n\r\n{content}").into_bytes();
-    let part = |range: &str, content: &str| {
-        format!("HTTP/1.1 206 Partial Content\r\nETag: \"v\"\r\nContent-Range: bytes {range}\r\nContent-Length: {}\r\n\r\n{content}", content.len()).into_bytes()
-    };
-    let url = format!(
-        "http://{}/file",
-        impostor(vec![
-            whole("0123"),
-            part("5-9/10", "56789"),
-            part("4-10/11", "456789a"),
-            part("4-9/10", "45"),
-            part("6-9/10", "6789")
-        ])
-    );
-    let line = dir.refused(&[&url]);
-    assert!(
-        line.contains(
-            "the server closed the connection, after 4 of 10 bytes; file.part keeps the received part; --resume completes it"
-        ),
-        "{line}"
-    );
+    let short = b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n0123".to_vec();
+    let line = dir.refused(&[&format!("http://{}/file", impostor(short))]);
+    let says = "the server closed the connection, after 4 of 10 bytes; file.part keeps the received part";
+    assert!(line.contains(says), "{line}");
     assert_eq!(dir.read("file.part"), b"0123");
-    for _ in 0..2 {
-        let line = dir.refused(&["--resume", &url]);
-        assert!(line.contains("it answers with a part of another version"), "{line}");
-        assert_eq!(dir.read("file.part"), b"0123");
-    }
-    assert!(dir.refused(&["--resume", &url]).contains("after 6 of 10 bytes"));
-    dir.measured(&["--resume", &url]);
-    assert_eq!(dir.read("file"), b"0123456789");
     for (answer, says) in [
         (b"220 mail.example ESMTP\r\n".to_vec(), "does not speak HTTP/1.1"),
         (b"".to_vec(), "the server closed the connection"),
         (b"HTTP/1.1 301 Moved\r\nLocation: /other\r\n\r\n".to_vec(), "it has moved to /other; use that URL"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n".to_vec(), "after 0 of 5 bytes\n"),
     ] {
-        let line = dir.refused(&["--output", "none", &format!("http://{}/", impostor(vec![answer]))]);
+        let line = dir.refused(&["--output", "none", &format!("http://{}/", impostor(answer))]);
         assert!(line.contains(says), "{line}");
     }
     assert!(!dir.0.join("none").exists() && !dir.0.join("none.part").exists());
@@ -152,10 +68,7 @@ fn a_server_that_vanishes_is_noticed_and_what_came_is_kept() {
         let output = child.wait_with_output().unwrap();
         let line = said(&output);
         assert!(output.status.code() == Some(2) && line.lines().count() == 1, "{line}");
-        assert!(
-            line.contains("of 10000000000 bytes; big.part keeps the received part; --resume completes it"),
-            "{line}"
-        );
+        assert!(line.contains("of 10000000000 bytes; big.part keeps the received part"), "{line}");
         assert!(
             line.contains("the server closed the connection") || line.contains("the server stopped sending"),
             "{line}"

@@ -68,23 +68,19 @@ fn what_lies_outside_the_root_is_not_served() {
 }
 
 #[test]
-fn a_part_of_a_file_is_served_to_whoever_has_the_rest_of_this_version() {
+fn a_range_of_a_file_is_served() {
     let dir = Dir::new("range");
     dir.file("ten", b"0123456789");
     let server = Served::new(&dir, &[]);
     let ask = |more: &str| server.ask(&format!("GET /ten HTTP/1.1{more}"));
-    let (status, head, content) = ask("");
+    let (status, _, content) = ask("");
     assert_eq!((status, content.as_slice()), (200, b"0123456789".as_slice()));
-    let value = |name: &str| head.lines().find_map(|line| line.strip_prefix(name)).unwrap().to_owned();
-    let tag = value("etag: ");
     for (range, content) in [("5-9", "56789"), ("5-", "56789"), ("-3", "789"), ("0-0", "0"), ("8-99", "89")] {
         let (status, head, found) = ask(&format!("\r\nRange: bytes={range}"));
         assert_eq!((status, found.as_slice()), (206, content.as_bytes()), "{range}");
         assert!(head.contains("content-range: bytes ") && head.contains("/10"), "{head}");
     }
-    assert_eq!(ask(&format!("\r\nRange: bytes=5-\r\nIf-Range: {tag}")).0, 206);
     assert_eq!(ask("\r\nRange: bytes=5-\r\nIf-Range: \"other\"").0, 200);
-    assert_eq!(ask("\r\nRange: bytes=5-\r\nIf-Range: Mon, 01 Jan 2001 00:00:00 GMT").0, 200);
     let (status, head, _) = ask("\r\nRange: bytes=10-");
     assert!(status == 416 && head.contains("content-range: bytes */10"), "{head}");
     for range in ["bytes=0-1,3-4", "bytes=x", "lines=1-2"] {
@@ -94,8 +90,6 @@ fn a_part_of_a_file_is_served_to_whoever_has_the_rest_of_this_version() {
     assert!(status == 200 && head.contains("content-length: 10") && content.is_empty(), "{head}");
     let (status, head, _) = server.ask("POST /ten HTTP/1.1\r\nContent-Length: 0");
     assert!(status == 405 && head.contains("allow: get, head"), "{head}");
-    dir.file("ten", b"abcdefghij");
-    assert_eq!(ask(&format!("\r\nRange: bytes=5-\r\nIf-Range: {tag}")).0, 200);
 }
 
 #[test]

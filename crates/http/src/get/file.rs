@@ -1,14 +1,12 @@
-//! Destination of a download. An unfinished one is in NAME.part, beside a note of the version that it belongs to.
+//! Destination of a download. An unfinished one is in NAME.part.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
-
-use crate::{Error, PartProblem, Result};
+use crate::{Error, Result};
 
 /// Destination of a download.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,66 +33,11 @@ impl Destination {
     }
 }
 
-/// A version of a resource.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Version {
-    pub url: String,
-    pub size: Option<u64>,
-    pub etag: Option<String>,
-    pub last_modified: Option<String>,
-}
-
-impl Version {
-    /// Validator for a request for the rest of this version.
-    pub fn validator(&self) -> Option<&str> {
-        // A weak tag does not guarantee identical bytes.
-        self.etag.as_deref().filter(|tag| !tag.starts_with("W/")).or(self.last_modified.as_deref())
-    }
-}
-
-/// The beginning of a file, from an earlier download.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PartialFile {
-    pub version: Version,
-    pub bytes: u64,
-}
-
-fn beside(path: &Path, ending: &str) -> PathBuf {
-    let mut name = OsString::from(path);
-    name.push(ending);
-    name.into()
-}
-
 /// Path of the unfinished file.
-pub fn part(path: &Path) -> PathBuf {
-    beside(path, ".part")
-}
-
-fn note(path: &Path) -> PathBuf {
-    beside(path, ".part.json")
-}
-
-/// Finds what an earlier download of this URL left behind, if anything.
-pub fn partial_file(path: &Path, url: &str) -> Result<Option<PartialFile>> {
-    let part = part(path);
-    let fault = |problem| Error::Part { path: part.clone(), problem };
-    let bytes = match fs::metadata(&part) {
-        Ok(meta) => meta.len(),
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(source) => return Err(Error::File { path: part, source }),
-    };
-    let note = fs::read(note(path)).map_err(|_| fault(PartProblem::NotRecorded))?;
-    let version: Version = serde_json::from_slice(&note).map_err(|_| fault(PartProblem::BadRecord))?;
-    if version.url != url {
-        return Err(fault(PartProblem::OtherUrl(version.url)));
-    }
-    if version.validator().is_none() {
-        return Err(fault(PartProblem::NoVersion));
-    }
-    if version.size.is_some_and(|size| bytes > size) {
-        return Err(fault(PartProblem::TooLong));
-    }
-    Ok(Some(PartialFile { version, bytes }))
+fn part(path: &Path) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(".part");
+    name.into()
 }
 
 /// A download in progress.
@@ -104,8 +47,8 @@ pub struct Download {
 }
 
 impl Download {
-    /// Starts or resumes a download.
-    pub fn open(place: &Destination, version: &Version, goes_on: bool) -> Result<Self> {
+    /// Starts a download.
+    pub fn open(place: &Destination) -> Result<Self> {
         let to: Option<Box<dyn Write + Send>> = match place {
             Destination::Nothing => None,
             Destination::Stdout => Some(Box::new(io::stdout())),
@@ -114,18 +57,8 @@ impl Download {
                 Some(Box::new(file.map_err(|source| Error::Write { path: path.to_owned(), source })?))
             }
             Destination::File(path) => {
-                let (part, note) = (part(path), note(path));
-                let fault = |source| Error::Write { path: part.clone(), source };
-                let file = if goes_on {
-                    File::options().append(true).open(&part).map_err(fault)?
-                } else {
-                    // In this order: after any interruption, a note never belongs to a version other than its part's.
-                    let file = File::create(&part).map_err(fault)?;
-                    let text =
-                        serde_json::to_vec(version).map_err(|source| Error::Note { path: note.clone(), source })?;
-                    fs::write(&note, text).map_err(fault)?;
-                    file
-                };
+                let part = part(path);
+                let file = File::create(&part).map_err(|source| Error::Write { path: part, source })?;
                 Some(Box::new(file))
             }
         };
@@ -148,7 +81,9 @@ impl Download {
             to.flush().map_err(Error::Flush)?;
         }
         match &self.place {
-            Destination::File(path) => complete(path),
+            Destination::File(path) => {
+                fs::rename(part(path), path).map_err(|source| Error::Write { path: path.to_owned(), source })
+            }
             _ => Ok(()),
         }
     }
@@ -161,14 +96,6 @@ impl Download {
         }
         // Nothing was received, so nothing is kept.
         let _ = fs::remove_file(part(path));
-        let _ = fs::remove_file(note(path));
         None
     }
-}
-
-/// Renames a complete part to its final name.
-pub fn complete(path: &Path) -> Result<()> {
-    fs::rename(part(path), path).map_err(|source| Error::Write { path: path.to_owned(), source })?;
-    let _ = fs::remove_file(note(path)); // it would name a version of a part that no longer exists
-    Ok(())
 }

@@ -47,8 +47,6 @@ pub struct Downloads {
     pub rounds: usize,
     /// Maximum concurrent transfers.
     pub parallel: usize,
-    /// Continues partial files.
-    pub resume: bool,
 }
 
 /// Runs the downloads, and returns the results in the order of the requests.
@@ -81,7 +79,7 @@ async fn all(
     settings: &Arc<Settings>,
     progress: &Arc<impl Progress>,
 ) -> Vec<Result<FinishedDownload>> {
-    let Downloads { wanted, rounds, parallel, resume } = downloads;
+    let Downloads { wanted, rounds, parallel } = downloads;
     let places = Arc::new(Semaphore::new(parallel));
     let mut tasks = JoinSet::new();
     let mut results = Vec::new();
@@ -90,7 +88,7 @@ async fn all(
         let Ok(turn) = Arc::clone(&places).acquire_owned().await else { break };
         let (url, place, settings, progress) = (url.clone(), place.clone(), Arc::clone(settings), Arc::clone(progress));
         tasks.spawn(async move {
-            let done = fetch(&url, &place, resume, &settings, &*progress).await;
+            let done = fetch(&url, &place, &settings, &*progress).await;
             drop(turn);
             (index, done)
         });

@@ -7,15 +7,12 @@ use std::time::Duration;
 use bbrlab_live::clock::Stopwatch;
 use bytes::Bytes;
 use hyper::body::Incoming;
-use hyper::header::{
-    CONTENT_LENGTH, CONTENT_RANGE, ETAG, HeaderMap, HeaderName, IF_RANGE, LAST_MODIFIED, LOCATION, RANGE, SERVER,
-    USER_AGENT,
-};
+use hyper::header::{CONTENT_LENGTH, HeaderMap, HeaderName, LOCATION, SERVER, USER_AGENT};
 use hyper::{Request, Response, StatusCode};
 use serde::Serialize;
 use tokio::time::timeout;
 
-use super::file::{self, Destination, Download, PartialFile, Version};
+use super::file::{Destination, Download};
 use super::trust::Trust;
 use super::url::Url;
 use super::{Progress, Rtt, http1, http3};
@@ -48,8 +45,6 @@ pub struct FinishedDownload {
     pub cc: String,
     /// Content bytes received over the network.
     pub bytes: u64,
-    /// Start offset; more than 0 if an earlier download was resumed.
-    pub from: u64,
     pub connect_s: f64,
     /// Time from the start to the head of the response.
     pub first_byte_s: f64,
@@ -151,44 +146,33 @@ async fn addresses(url: &Url) -> Result<Vec<SocketAddr>> {
 pub async fn fetch(
     url: &Url,
     place: &Destination,
-    resume: bool,
     settings: &Settings,
     progress: &dyn Progress,
 ) -> Result<FinishedDownload> {
     let fault = |error| Error::Transfer { url: url.text().to_owned(), source: Box::new(error) };
-    let begun = match place {
-        Destination::File(path) if resume => file::partial_file(path, url.text())?,
-        _ => None,
-    };
     let watch = Stopwatch::start();
     let mut connection = Connection::open(url, settings).await.map_err(fault)?;
     let connect_s = watch.seconds();
-    let request = request(url, begun.as_ref())?;
+    let request = request(url)?;
     let answer = timeout(settings.patience, connection.ask(request)).await;
     let answer = answer.unwrap_or(Err(Error::Stalled)).map_err(fault)?;
     let first_byte_s = watch.seconds();
     let (head, mut content) = answer.into_parts();
-    let start = Start::of(url, head.status, &head.headers, begun.as_ref()).map_err(fault)?;
-    let mut sink = Download::open(place, &start.version, start.from > 0)?;
-    progress.expect(start.length.unwrap_or(0));
+    let size = size(head.status, &head.headers).map_err(fault)?;
+    let mut sink = Download::open(place)?;
+    progress.expect(size.unwrap_or(0));
     let mut taken = ReceivedData { watch, bytes: 0, rates: Vec::new() };
-    // If nothing is missing, the body is only the server's message to that effect.
-    let came = match start.length {
-        Some(0) => Ok(()),
-        _ => take(&mut content, &mut taken, &mut sink, settings.patience, progress).await,
-    };
+    let came = take(&mut content, &mut taken, &mut sink, settings.patience, progress).await;
     let fct_s = watch.seconds();
-    let short = start.length.is_some_and(|length| taken.bytes < length);
-    if came.is_err() || short {
-        let received = start.from + taken.bytes;
+    if came.is_err() || size.is_some_and(|size| taken.bytes < size) {
         return Err(fault(Error::Interrupted {
             source: Box::new(came.err().unwrap_or(Error::EndedEarly)),
-            received,
-            size: start.length.map(|length| start.from + length),
-            kept: sink.abandon(received),
+            received: taken.bytes,
+            size,
+            kept: sink.abandon(taken.bytes),
         }));
     }
-    if start.length.is_some_and(|length| taken.bytes > length) {
+    if size.is_some_and(|size| taken.bytes > size) {
         return Err(fault(Error::TooLong));
     }
     sink.finish()?;
@@ -199,7 +183,6 @@ pub async fn fetch(
         protocol: if url.is_quic() { "h3" } else { "http/1.1" },
         cc: connection.cc().to_owned(),
         bytes: taken.bytes,
-        from: start.from,
         connect_s,
         first_byte_s,
         fct_s,
@@ -212,63 +195,19 @@ pub async fn fetch(
     Ok(done)
 }
 
-/// Builds a request for the whole content, or for the rest.
-fn request(url: &Url, begun: Option<&PartialFile>) -> Result<Request<()>> {
-    let mut request = Request::get(url.uri().clone()).header(USER_AGENT, concat!("bbrlab/", env!("CARGO_PKG_VERSION")));
-    if let Some(begun) = begun
-        && let Some(validator) = begun.version.validator()
-    {
-        request = request.header(RANGE, format!("bytes={}-", begun.bytes)).header(IF_RANGE, validator);
-    }
+fn request(url: &Url) -> Result<Request<()>> {
+    let request = Request::get(url.uri().clone()).header(USER_AGENT, concat!("bbrlab/", env!("CARGO_PKG_VERSION")));
     request.body(()).map_err(|source| Error::Request { url: url.text().to_owned(), source })
 }
 
-/// Values from the head of a response.
-struct Start {
-    version: Version,
-    /// Start offset of the content.
-    from: u64,
-    /// Remaining length.
-    length: Option<u64>,
-}
-
-impl Start {
-    fn of(url: &Url, status: StatusCode, headers: &HeaderMap, begun: Option<&PartialFile>) -> Result<Self> {
-        let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
-        let length: Option<u64> = text(CONTENT_LENGTH).and_then(|length| length.parse().ok());
-        let mut version =
-            Version { url: url.text().to_owned(), size: length, etag: text(ETAG), last_modified: text(LAST_MODIFIED) };
-        match (status, begun) {
-            // Also when the rest was requested: the server has a newer version, or no ranges.
-            (StatusCode::OK, _) => Ok(Self { version, from: 0, length }),
-            (StatusCode::PARTIAL_CONTENT, Some(begun)) => {
-                let range = text(CONTENT_RANGE).unwrap_or_default();
-                let (from, size) = parsed(&range).ok_or(Error::Range(range))?;
-                let same = version.etag.is_none() || begun.version.etag.is_none() || version.etag == begun.version.etag;
-                let fits = begun.version.size.is_none_or(|before| before == size);
-                if from != begun.bytes || !same || !fits {
-                    return Err(Error::OtherVersion);
-                }
-                version.size = Some(size);
-                Ok(Self { version, from, length: Some(size - from) })
-            }
-            (StatusCode::RANGE_NOT_SATISFIABLE, Some(begun)) if begun.version.size == Some(begun.bytes) => {
-                Ok(Self { version: begun.version.clone(), from: begun.bytes, length: Some(0) })
-            }
-            (status, _) => match text(LOCATION).filter(|_| status.is_redirection()) {
-                Some(location) => Err(Error::Moved(location)),
-                None => Err(Error::Status(status)),
-            },
-        }
+/// Size of the content that this response announces, if it does.
+fn size(status: StatusCode, headers: &HeaderMap) -> Result<Option<u64>> {
+    let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
+    match text(LOCATION).filter(|_| status.is_redirection()) {
+        _ if status == StatusCode::OK => Ok(text(CONTENT_LENGTH).and_then(|length| length.parse().ok())),
+        Some(location) => Err(Error::Moved(location.to_owned())),
+        None => Err(Error::Status(status)),
     }
-}
-
-/// Parses the first byte and the size from `bytes 5-9/10`.
-fn parsed(range: &str) -> Option<(u64, u64)> {
-    let (part, size) = range.strip_prefix("bytes ")?.split_once('/')?;
-    let (from, to) = part.split_once('-')?;
-    let (from, to, size): (u64, u64, u64) = (from.parse().ok()?, to.parse().ok()?, size.parse().ok()?);
-    (from <= to && to + 1 == size).then_some((from, size))
 }
 
 /// Received data, with its timing.
@@ -331,17 +270,4 @@ async fn report(url: &Url, connection: &mut Connection) -> Option<Sender> {
         serde_json::from_slice(&text).ok()
     };
     timeout(REPORT, ask).await.ok()?
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_range_is_the_rest_or_nothing() {
-        assert_eq!(parsed("bytes 5-9/10"), Some((5, 10)));
-        for range in ["", "bytes 5-8/10", "bytes 9-5/10", "bytes */10", "bytes 5-9/*", "octets 5-9/10"] {
-            assert_eq!(parsed(range), None, "{range}");
-        }
-    }
 }

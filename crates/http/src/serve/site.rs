@@ -2,18 +2,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::ffi::OsStr;
-use std::fs::{File, Metadata};
+use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use bbrlab_sim::scenario::Volume;
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt};
 use hyper::header::{
-    ACCEPT_RANGES, ALLOW, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderMap, HeaderValue,
-    IF_RANGE, LAST_MODIFIED, RANGE, SERVER,
+    ACCEPT_RANGES, ALLOW, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, HeaderMap, HeaderValue, IF_RANGE,
+    RANGE, SERVER,
 };
 use hyper::{Method, Response, StatusCode, http};
 use nix::errno::Errno;
@@ -39,8 +38,6 @@ pub struct Site {
 struct Found {
     content: Content,
     length: u64,
-    tag: String,
-    modified: Option<String>,
     kind: &'static str,
 }
 
@@ -92,9 +89,8 @@ impl Site {
             if size > self.memory {
                 return Err(StatusCode::NOT_FOUND);
             }
-            let tag = format!("\"bytes-{size}\"");
             let kind = "application/octet-stream";
-            return Ok(Ok(Found { content: Content::Pattern, length: size, tag, modified: None, kind }));
+            return Ok(Ok(Found { content: Content::Pattern, length: size, kind }));
         }
         let root = self.root.as_ref().ok_or(StatusCode::NOT_FOUND)?;
         let path = inside(path).ok_or(StatusCode::NOT_FOUND)?;
@@ -134,18 +130,7 @@ fn open(root: &Dir, mut path: PathBuf) -> io::Result<Found> {
     if !meta.is_file() {
         return Err(io::ErrorKind::NotFound.into());
     }
-    Ok(Found {
-        content: Content::File(file),
-        length: meta.len(),
-        tag: tag(&meta),
-        modified: meta.modified().ok().map(httpdate::fmt_http_date),
-        kind: kind(&path),
-    })
-}
-
-/// Entity tag of this version of a file.
-fn tag(meta: &Metadata) -> String {
-    format!("\"{:x}-{:x}-{:x}-{:x}\"", meta.ino(), meta.len(), meta.mtime(), meta.mtime_nsec())
+    Ok(Found { content: Content::File(file), length: meta.len(), kind: kind(&path) })
 }
 
 /// MIME type of a file.
@@ -174,12 +159,9 @@ fn status(error: &io::Error) -> StatusCode {
 /// Requested range of bytes; none if the whole content is requested.
 fn range(found: &Found, headers: &HeaderMap) -> Result<Option<(u64, u64)>, ()> {
     let Some(asked) = headers.get(RANGE).and_then(|asked| asked.to_str().ok()) else { return Ok(None) };
-    // The client has the beginning of another version.
-    if let Some(version) = headers.get(IF_RANGE) {
-        let is_this = |own: &str| version.as_bytes() == own.as_bytes();
-        if !is_this(&found.tag) && !found.modified.as_deref().is_some_and(is_this) {
-            return Ok(None);
-        }
+    // The client wants the rest of a version, but responses of this server name none.
+    if headers.contains_key(IF_RANGE) {
+        return Ok(None);
     }
     let Ok(ranges) = http_range_header::parse_range_header(asked) else { return Ok(None) };
     match ranges.validate(found.length).map_err(|_| ())?.as_slice() {
@@ -210,10 +192,6 @@ fn content(found: Found, headers: &HeaderMap) -> Response<Body> {
         insert(&mut answer, CONTENT_RANGE, &format!("bytes {from}-{}/{}", from + length - 1, found.length));
     }
     insert(&mut answer, CONTENT_LENGTH, &length.to_string());
-    insert(&mut answer, ETAG, &found.tag);
-    if let Some(modified) = &found.modified {
-        insert(&mut answer, LAST_MODIFIED, modified);
-    }
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(found.kind));
     answer.headers_mut().insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
     answer

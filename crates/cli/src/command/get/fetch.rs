@@ -55,7 +55,6 @@ pub fn run(args: &GetArgs) -> Result<Verdict, Failure> {
         wanted: urls.into_iter().zip(places).collect(),
         rounds: args.repeat.unwrap_or(1) as usize,
         parallel: args.parallel as usize,
-        resume: args.resume,
     };
     // The bar's thread ends with the downloads: it would draw over the output that follows.
     let results = get::run(downloads, settings, progress)?;
