@@ -90,7 +90,7 @@ fn see(report: &mut Report, event: &Event) {
                 seen("app-limited sample");
             }
             if acked.losses > 0 {
-                seen("ACK that shows a loss");
+                seen("ACKs that report a loss");
             }
         }
         Event::State(state) => {

@@ -52,7 +52,7 @@ situations! {
     bbr1_starts_up_as_the_kernel_does: "startup.bbr1" ["STARTUP", "DRAIN", "PROBE_BW"];
     bbr1_keeps_the_pipe_full_as_the_kernel_does: "steady.bbr1" ["PROBE_BW"];
     bbr1_bears_one_per_cent_of_loss_as_the_kernel_does: "loss-1.bbr1" ["PROBE_BW", "packet conservation", "loss episode begins"];
-    bbr1_bears_twenty_per_cent_of_loss_as_the_kernel_does: "loss-20.bbr1" ["PROBE_BW", "ACK that shows a loss"];
+    bbr1_bears_twenty_per_cent_of_loss_as_the_kernel_does: "loss-20.bbr1" ["PROBE_BW", "ACKs that report a loss"];
     bbr1_finds_a_policer_as_the_kernel_does: "policer.bbr1" ["policed rate in use"];
     bbr1_bears_an_application_that_writes_little_as_the_kernel_does: "app-limited.bbr1" ["app-limited sample", "restart from idle"];
     bbr1_restarts_from_idle_as_the_kernel_does: "idle.bbr1" ["app-limited sample", "restart from idle"];
