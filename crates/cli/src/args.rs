@@ -11,6 +11,8 @@ use bbrlab_sim::scenario::{KEYS, Key, KeyGroup};
 use bbrlab_sim::setup::Program;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 
+use crate::Error;
+
 /// Selection of a scenario's keys that a command has as flags.
 pub trait KeySet {
     /// True if the key is one of the command's flags.
@@ -164,21 +166,25 @@ pub struct TraceArgs {
 }
 
 /// Parses the source of the congestion-control programs on a real kernel.
-pub fn program(text: &str) -> Result<Program, String> {
-    Program::named(text).ok_or_else(|| format!("{text:?} is not a source of programs; write kernel or bbrlab"))
+pub fn program(text: &str) -> Result<Program, Error> {
+    Program::named(text).ok_or_else(|| Error::Program(text.to_owned()))
 }
 
 /// Parser of a whole number in a range.
 pub fn number<T: FromStr + PartialOrd + Display + Copy>(
     range: RangeInclusive<T>,
-) -> impl Fn(&str) -> Result<T, String> + Clone {
+) -> impl Fn(&str) -> Result<T, Error> + Clone {
     move |text| {
-        let fault = || format!("{text:?} is not a whole number from {} to {}", range.start(), range.end());
-        text.parse().ok().filter(|number| range.contains(number)).ok_or_else(fault)
+        let number = text.parse().ok().filter(|number| range.contains(number));
+        number.ok_or_else(|| not_a_number(text, range.start(), range.end()))
     }
 }
 
 /// Parses a random seed.
-pub fn seed(text: &str) -> Result<u64, String> {
-    text.parse().map_err(|_| format!("{text:?} is not a whole number from 0 to {}", u64::MAX))
+pub fn seed(text: &str) -> Result<u64, Error> {
+    text.parse().map_err(|_| not_a_number(text, &0, &u64::MAX))
+}
+
+fn not_a_number<T: Display>(text: &str, min: &T, max: &T) -> Error {
+    Error::Number { found: text.to_owned(), min: min.to_string(), max: max.to_string() }
 }

@@ -9,11 +9,11 @@ use bbrlab_report::model::{ClaimRow, Verdict as ReportVerdict};
 use bbrlab_stats::plural::{counted, verb};
 use serde_json::{Value, json};
 
-use crate::Failure;
+use crate::Error;
 use crate::grid::{Align, aligned};
 
 /// Lists the experiments with their claims' sources, for `bbrlab list experiments`.
-pub fn list(dir: Option<&Path>) -> Result<String, Failure> {
+pub fn list(dir: Option<&Path>) -> Result<String, Error> {
     let rows = load_experiments(dir)?.into_iter().map(|e| {
         let runs = e.run_count().to_string();
         vec![e.id, e.title, runs, e.source]
@@ -22,9 +22,9 @@ pub fn list(dir: Option<&Path>) -> Result<String, Failure> {
     Ok(aligned(&["id", "title", "runs", "source"], &align, rows))
 }
 
-pub fn load_experiments(dir: Option<&Path>) -> Result<Vec<Experiment>, Failure> {
+pub fn load_experiments(dir: Option<&Path>) -> Result<Vec<Experiment>, Error> {
     match dir {
-        Some(dir) => experiment::load_dir(dir).map_err(|error| error.to_string()),
+        Some(dir) => Ok(experiment::load_dir(dir)?),
         None => Ok(experiment::embedded()),
     }
 }

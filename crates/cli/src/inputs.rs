@@ -4,12 +4,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_sim::scenario::read_toml;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use bbrlab_study::paths::Population;
+
+use crate::Error;
 
 /// Maximum size of a hand-written scenario. Ours: a hundred thousand lines.
 const TOML_MAX: usize = 4 << 20;
@@ -25,6 +28,14 @@ const TABLE_MAX: usize = 1 << 30;
 /// Purpose and contents of standard input: it can be read once, but several seeds may need the same trace.
 static STDIN: Mutex<Option<(&'static str, Vec<u8>)>> = Mutex::new(None);
 
+/// Parameter file written by `bbrlab tune`.
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TunedFile {
+    cc: String,
+    parameters: BTreeMap<String, String>,
+}
+
 /// True for standard input.
 pub fn is_stdin(path: &Path) -> bool {
     path == Path::new("-")
@@ -36,32 +47,25 @@ pub fn name(path: &Path) -> String {
 }
 
 /// Reads a scenario, in TOML, or a result, in JSON.
-pub fn scenario(path: &Path) -> Result<String, String> {
+pub fn scenario(path: &Path) -> Result<String, Error> {
     let is_json = |bytes: &[u8]| bytes.trim_ascii_start().starts_with(b"{");
     let bytes = bytes(path, "a scenario", |head| if is_json(head) { JSON_MAX } else { TOML_MAX })?;
     text(bytes)
 }
 
 /// Reads a measurement, a population or a parameter file; `what` names it in errors.
-pub fn measurement(path: &Path, what: &'static str) -> Result<String, String> {
+pub fn measurement(path: &Path, what: &'static str) -> Result<String, Error> {
     text(bytes(path, what, |_| TOML_MAX)?)
 }
 
 /// Reads a population from its file.
-pub fn population(path: &Path) -> Result<Population, String> {
-    let place = |error: String| format!("{}: {error}", name(path));
-    Population::from_toml(&measurement(path, "a population").map_err(place)?).map_err(|error| place(error.into()))
+pub fn population(path: &Path) -> Result<Population, Error> {
+    let text = measurement(path, "a population").map_err(Error::at(name(path)))?;
+    Population::from_toml(&text).map_err(Error::at(name(path)))
 }
 
 /// Expands the parameter file of a flow: `bbr3,params=tuned.toml,size=1MB` becomes `bbr3,beta=0.8,size=1MB`.
-pub fn flow(text: &str) -> Result<String, String> {
-    /// Parameter file written by `bbrlab tune`.
-    #[derive(serde::Deserialize)]
-    #[serde(deny_unknown_fields)]
-    struct TunedFile {
-        cc: String,
-        parameters: std::collections::BTreeMap<String, String>,
-    }
+pub fn flow(text: &str) -> Result<String, Error> {
     let (head, options) = text.split_once(',').unwrap_or((text, ""));
     let mut parts = vec![head.to_owned()];
     for option in options.split(',').filter(|option| !option.is_empty()) {
@@ -70,66 +74,71 @@ pub fn flow(text: &str) -> Result<String, String> {
             continue;
         };
         let path = Path::new(file);
-        let place = |error: &str| format!("params: {}: {}", name(path), error.lines().next().unwrap_or_default());
-        let text = measurement(path, "parameters").map_err(|error| place(&error))?;
-        let tuned: TunedFile = read_toml(&text).map_err(|(line, error)| place(&format!("line {line}: {error}")))?;
-        let cc = head.split(['*', '@']).next().unwrap_or_default();
-        if cc != tuned.cc {
-            return Err(place(&format!("its parameters are those of {}, not of {cc}", tuned.cc)));
-        }
-        parts.extend(tuned.parameters.iter().map(|(name, value)| format!("{name}={value}")));
+        let tuned = parameters(path, head).map_err(Error::at(format!("params: {}", name(path))))?;
+        parts.extend(tuned.iter().map(|(name, value)| format!("{name}={value}")));
     }
     Ok(parts.join(","))
 }
 
+/// Reads a parameter file, which is of the algorithm of the flow.
+fn parameters(path: &Path, flow: &str) -> Result<BTreeMap<String, String>, Error> {
+    let text = measurement(path, "parameters")?;
+    let tuned: TunedFile = read_toml(&text).map_err(|(line, error)| Error::at(format!("line {line}"))(error))?;
+    let cc = flow.split(['*', '@']).next().unwrap_or_default();
+    if cc != tuned.cc {
+        return Err(Error::ParametersOf { found: tuned.cc, flow: cc.to_owned() });
+    }
+    Ok(tuned.parameters)
+}
+
 /// Parses algorithms with their parameters: `bbr1,cubic`, or `bbr1,lt_bw=off;cubic`.
-pub fn algorithms(text: &str) -> Result<Vec<String>, String> {
+pub fn algorithms(text: &str) -> Result<Vec<String>, Error> {
     let separator = if text.contains(';') { ';' } else { ',' };
     text.split(separator).map(|name| flow(name.trim())).collect()
 }
 
 /// Reads a delivery trace. Of one that is too long, it reads a byte too many, so that the parser counts too many lines.
-pub fn trace(path: &Path) -> Result<String, String> {
+pub fn trace(path: &Path) -> Result<String, Error> {
     let mut bytes = raw(path, "a delivery trace", |_| TRACE_MAX)?;
     bytes.truncate(TRACE_MAX);
     text(bytes)
 }
 
 /// Reads a recorded log.
-pub fn log(path: &Path) -> Result<Vec<u8>, String> {
+pub fn log(path: &Path) -> Result<Vec<u8>, Error> {
     bytes(path, "a log", |_| LOG_MAX)
 }
 
 /// Reads a population, in TOML, or its table.
-pub fn table(path: &Path) -> Result<Vec<u8>, String> {
+pub fn table(path: &Path) -> Result<Vec<u8>, Error> {
     bytes(path, "a table", |_| TABLE_MAX)
 }
 
 /// Reads a file of networks and their classes.
 #[cfg(feature = "parquet")]
-pub fn classes(path: &Path) -> Result<String, String> {
+pub fn classes(path: &Path) -> Result<String, Error> {
     text(bytes(path, "classes", |_| TABLE_MAX)?)
 }
 
 /// Reads a file of type `what`; `max` derives its maximum size from its first bytes.
-fn bytes(path: &Path, what: &'static str, max: impl Fn(&[u8]) -> usize) -> Result<Vec<u8>, String> {
+fn bytes(path: &Path, what: &'static str, max: impl Fn(&[u8]) -> usize) -> Result<Vec<u8>, Error> {
     let bytes = raw(path, what, &max)?;
     let max = max(&bytes);
     if bytes.len() > max {
-        return Err(format!("it holds more than the {} MiB of {what}", max >> 20));
+        return Err(Error::TooLarge { what, max_mib: max >> 20 });
     }
     Ok(bytes)
 }
 
 /// The same, but of a longer file one byte too many.
-fn raw(path: &Path, what: &'static str, max: impl Fn(&[u8]) -> usize) -> Result<Vec<u8>, String> {
+fn raw(path: &Path, what: &'static str, max: impl Fn(&[u8]) -> usize) -> Result<Vec<u8>, Error> {
     if !is_stdin(path) {
-        return up_to(&mut File::open(path).map_err(|error| fault(&error))?, max);
+        return up_to(&mut File::open(path).map_err(Error::Unreadable)?, max);
     }
     let mut stdin = STDIN.lock().unwrap_or_else(PoisonError::into_inner);
     match stdin.as_ref() {
         Some((other, _)) if *other != what => {
-            return Err(format!("it was read for {other} already; write - once, and name a file for the other"));
+            return Err(Error::StdinTwice(other));
         }
         Some((_, bytes)) => return Ok(bytes.clone()),
         None => {}
@@ -140,28 +149,18 @@ fn raw(path: &Path, what: &'static str, max: impl Fn(&[u8]) -> usize) -> Result<
 }
 
 /// Reads up to one byte more than `max` derives from the first bytes.
-fn up_to(from: &mut dyn Read, max: impl Fn(&[u8]) -> usize) -> Result<Vec<u8>, String> {
+fn up_to(from: &mut dyn Read, max: impl Fn(&[u8]) -> usize) -> Result<Vec<u8>, Error> {
     let mut bytes = Vec::new();
     loop {
         let before = bytes.len();
         let room = (max(&bytes) + 1).saturating_sub(before).min(TOML_MAX) as u64;
-        from.take(room).read_to_end(&mut bytes).map_err(|error| fault(&error))?;
+        from.take(room).read_to_end(&mut bytes).map_err(Error::Unreadable)?;
         if bytes.len() == before {
             return Ok(bytes);
         }
     }
 }
 
-fn text(bytes: Vec<u8>) -> Result<String, String> {
-    String::from_utf8(bytes)
-        .map_err(|error| format!("not a text file: byte {} is not UTF-8", error.utf8_error().valid_up_to() + 1))
-}
-
-fn fault(error: &io::Error) -> String {
-    match error.kind() {
-        io::ErrorKind::NotFound => "it does not exist".to_owned(),
-        io::ErrorKind::PermissionDenied => "it may not be read".to_owned(),
-        io::ErrorKind::IsADirectory => "it is a directory".to_owned(),
-        _ => error.to_string(),
-    }
+fn text(bytes: Vec<u8>) -> Result<String, Error> {
+    String::from_utf8(bytes).map_err(Error::NotText)
 }

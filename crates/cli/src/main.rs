@@ -6,6 +6,7 @@
 mod args;
 mod claims;
 mod command;
+mod error;
 mod grid;
 mod inputs;
 mod interrupt;
@@ -27,6 +28,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand};
 
 use command::*;
+pub use error::Error;
 
 #[global_allocator]
 static ALLOCATOR: bbrlab_live::memory::ExitOnOutOfMemory = bbrlab_live::memory::ExitOnOutOfMemory;
@@ -144,8 +146,8 @@ pub struct LeftOut {
 }
 
 #[cfg(not(all(feature = "parquet", feature = "tune")))]
-fn left_out(command: &str, feature: &str) -> Result<Verdict, Failure> {
-    Err(format!("{command}: not in this build; `make build` builds all, `cargo build --features {feature}` this"))
+const fn left_out(command: &'static str, feature: &'static str) -> Result<Verdict, Error> {
+    Err(Error::LeftOut { command, feature })
 }
 
 /// Outcome of a command that could run.
@@ -156,9 +158,6 @@ pub enum Verdict {
     /// Done, and an expectation failed.
     Fails,
 }
-
-/// A one-line error message: the place, the value found, and the accepted values.
-pub type Failure = String;
 
 fn main() -> ExitCode {
     outputs::clean_up_on_faults();
@@ -171,7 +170,7 @@ fn main() -> ExitCode {
         Command::Run(args) => run::run(args),
         Command::Emulate(args) => match emulate::emulate(args) {
             Ok(status) => return status,
-            Err(failure) => Err(failure),
+            Err(error) => Err(error),
         },
         Command::Reproduce(args) => reproduce::reproduce(args),
         Command::Record(args) => record::run(args),
@@ -210,29 +209,27 @@ fn main() -> ExitCode {
     match done {
         Ok(Verdict::Holds) => ExitCode::SUCCESS,
         Ok(Verdict::Fails) => ExitCode::from(1),
-        Err(failure) => refuse(&failure),
+        Err(error) => refuse(&error.to_string()),
     }
 }
 
 /// Starts the simulation threads, once.
-fn start_threads() -> Result<(), Failure> {
+fn start_threads() -> Result<(), Error> {
     static STARTED: Once = Once::new();
     let mut started = Ok(());
     STARTED.call_once(|| started = rayon::ThreadPoolBuilder::new().build_global());
-    started.map_err(|error| format!("threads: {error}; allow more memory or more processes"))
+    started.map_err(Error::Threads)
 }
 
-fn print(text: &str) -> Result<Verdict, Failure> {
+fn print(text: &str) -> Result<Verdict, Error> {
     print_bytes(text.as_bytes())
 }
 
 /// Writes to standard output. A reader that closes its end early is not an error.
-fn print_bytes(bytes: &[u8]) -> Result<Verdict, Failure> {
+fn print_bytes(bytes: &[u8]) -> Result<Verdict, Error> {
     let mut out = io::stdout().lock();
     match out.write_all(bytes).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(format!("standard output: {}", bbrlab_host::can_not(&error)))
-        }
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Error::Stdout(error)),
         _ => Ok(Verdict::Holds),
     }
 }
@@ -240,8 +237,8 @@ fn print_bytes(bytes: &[u8]) -> Result<Verdict, Failure> {
 /// Maximum length of a word in an error, in characters. Ours: a path is kept whole, a file without spaces is not.
 const WORD_MAX: usize = 300;
 
-fn refuse(failure: &str) -> ExitCode {
-    let line = without_numbers(failure);
+fn refuse(error: &str) -> ExitCode {
+    let line = without_numbers(error);
     let line = line.split_whitespace().map(shortened).collect::<Vec<_>>().join(" ");
     // If standard error cannot be written, the exit status is all there is.
     let _ = writeln!(io::stderr(), "bbrlab: {line}");
@@ -249,8 +246,8 @@ fn refuse(failure: &str) -> ExitCode {
 }
 
 /// Removes OS error numbers, whose text is already present.
-fn without_numbers(failure: &str) -> String {
-    let mut pieces = failure.split(" (os error ");
+fn without_numbers(error: &str) -> String {
+    let mut pieces = error.split(" (os error ");
     let mut line = pieces.next().unwrap_or_default().to_owned();
     for piece in pieces {
         line += piece.split_once(')').map_or("", |(_, rest)| rest);
@@ -337,15 +334,15 @@ fn named() -> String {
     name
 }
 
-fn man() -> Result<Verdict, Failure> {
+fn man() -> Result<Verdict, Error> {
     let mut page = Vec::new();
-    let fault = |error: io::Error| format!("man page: {error}");
+    let fault = Error::io("man page");
     // Built, so that each page has the full name of its command: `bbrlab run`.
     let mut root = Cli::command();
     root.build();
-    clap_mangen::Man::new(root.clone()).render(&mut page).map_err(fault)?;
+    clap_mangen::Man::new(root.clone()).render(&mut page).map_err(&fault)?;
     for command in root.get_subcommands().filter(|command| command.get_name() != "help") {
-        clap_mangen::Man::new(command.clone()).render(&mut page).map_err(fault)?;
+        clap_mangen::Man::new(command.clone()).render(&mut page).map_err(&fault)?;
     }
     print(&String::from_utf8_lossy(&page))
 }

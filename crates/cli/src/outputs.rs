@@ -9,9 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use bbrlab_host::can_not;
-
-use crate::Failure;
+use crate::Error;
 
 /// Paths to remove unless the command succeeds: temporary files, and directories created for results.
 static TEMPORARY: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
@@ -68,13 +66,12 @@ impl Drop for PendingFile {
 }
 
 /// Renames all files to their final names, replacing earlier versions. The signal handler waits meanwhile.
-pub fn commit(files: Vec<PendingFile>) -> Result<(), Failure> {
+pub fn commit(files: Vec<PendingFile>) -> Result<(), Error> {
     let mut temporary = temporaries();
     let mut renamed = Ok(());
     for file in &files {
         if renamed.is_ok() {
-            renamed = fs::rename(&file.temporary, &file.path)
-                .map_err(|error| format!("{}: {}: {}", file.flag, file.path.display(), can_not(&error)));
+            renamed = fs::rename(&file.temporary, &file.path).map_err(Error::output(file.flag, &file.path));
         }
     }
     if renamed.is_ok() {
@@ -85,11 +82,11 @@ pub fn commit(files: Vec<PendingFile>) -> Result<(), Failure> {
 }
 
 /// Fails if two targets are the same file.
-pub fn check_distinct<'a>(targets: impl IntoIterator<Item = &'a Target>) -> Result<(), Failure> {
+pub fn check_distinct<'a>(targets: impl IntoIterator<Item = &'a Target>) -> Result<(), Error> {
     let mut seen: Vec<&Target> = Vec::new();
     for target in targets {
         if let Some(other) = seen.iter().find(|other| other.same_file(target)) {
-            return Err(format!("{}: it names the same file as {}; name another", target.flag, other.flag));
+            return Err(Error::SameFile { flag: target.flag, other: other.flag });
         }
         seen.push(target);
     }
@@ -113,20 +110,21 @@ pub struct Target {
 
 impl Target {
     /// Checks that `path` can be written; `-` is standard output.
-    pub fn check(flag: &'static str, path: &Path) -> Result<Self, Failure> {
+    pub fn check(flag: &'static str, path: &Path) -> Result<Self, Error> {
         if path == Path::new("-") || path == Path::new("/dev/stdout") {
             return Ok(Self { flag, path: None, direct: false });
         }
-        let fault = |what: &str| format!("{flag}: {}: {what}", path.display());
-        let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let fault = Error::output(flag, path);
+        let given = path;
+        let path = fs::canonicalize(given).unwrap_or_else(|_| given.to_owned());
         if path.is_dir() || path.as_os_str().as_bytes().ends_with(b"/") {
-            return Err(fault("it is a directory; name a file"));
+            return Err(Error::PathRule { flag, path: given.to_owned(), rule: "it is a directory; name a file" });
         }
-        make(parent(&path)).map_err(|error| fault(&can_not(&error)))?;
+        make(parent(&path)).map_err(&fault)?;
         let direct = fs::metadata(&path).is_ok_and(|meta| !meta.is_file());
         let target = Self { flag, direct, path: Some(path) };
         if !direct {
-            let (file, temporary) = target.temporary().map_err(|error| fault(&can_not(&error)))?;
+            let (file, temporary) = target.temporary().map_err(fault)?;
             drop(file);
             discard(&temporary);
         }
@@ -134,7 +132,7 @@ impl Target {
     }
 
     /// Checks the path of a flag, if the flag was given.
-    pub fn asked(flag: &'static str, path: Option<&Path>) -> Result<Option<Self>, Failure> {
+    pub fn asked(flag: &'static str, path: Option<&Path>) -> Result<Option<Self>, Error> {
         path.map(|path| Self::check(flag, path)).transpose()
     }
 
@@ -169,18 +167,18 @@ impl Target {
     pub fn write(
         &self,
         fill: impl FnOnce(&mut (dyn Write + Send)) -> io::Result<()>,
-    ) -> Result<Option<PendingFile>, Failure> {
+    ) -> Result<Option<PendingFile>, Error> {
         let Some(path) = &self.path else {
             let mut text = Vec::new();
-            fill(&mut text).map_err(|error| format!("{}: {error}", self.flag))?;
+            fill(&mut text).map_err(Error::flag(self.flag))?;
             return crate::print_bytes(&text).map(|_| None);
         };
-        let fault = |error: io::Error| format!("{}: {}: {}", self.flag, path.display(), can_not(&error));
+        let fault = Error::output(self.flag, path);
         if self.direct {
-            let mut file = BufWriter::new(File::options().write(true).open(path).map_err(fault)?);
+            let mut file = BufWriter::new(File::options().write(true).open(path).map_err(&fault)?);
             return fill(&mut file).and_then(|()| file.flush()).map(|()| None).map_err(fault);
         }
-        let (file, temporary) = self.temporary().map_err(fault)?;
+        let (file, temporary) = self.temporary().map_err(&fault)?;
         let written = PendingFile { flag: self.flag, temporary, path: path.clone() };
         let mut file = BufWriter::new(file);
         fill(&mut file).and_then(|()| file.flush()).map_err(fault)?;
@@ -237,14 +235,14 @@ pub enum Destination {
 
 impl Destination {
     /// Parses a `FILE|DIR` argument; a directory that ends in a slash is created.
-    pub fn of(flag: &'static str, path: &Path) -> Result<Self, Failure> {
+    pub fn of(flag: &'static str, path: &Path) -> Result<Self, Error> {
         if path.is_dir() {
             return Ok(Self::Dir(path.to_owned()));
         }
         if !path.as_os_str().as_bytes().ends_with(b"/") {
             return Ok(Self::File(path.to_owned()));
         }
-        make(path).map_err(|error| format!("{flag}: {}: {}", path.display(), can_not(&error)))?;
+        make(path).map_err(Error::output(flag, path))?;
         Ok(Self::Dir(path.to_owned()))
     }
 }

@@ -15,7 +15,7 @@ use bbrlab_sim::record::result::RunResult;
 use bbrlab_sim::scenario::{Backend, Scenario, ScenarioFile};
 use bbrlab_sim::setup::Setup;
 
-use crate::Failure;
+use crate::Error;
 use crate::scenario::trace_reader;
 use bbrlab_live::clock::Stopwatch;
 
@@ -28,30 +28,26 @@ pub struct Runner {
 
 impl Runner {
     /// Opens a backend, if this machine supports it.
-    pub fn of(backend: Backend) -> Result<Self, Failure> {
+    pub fn of(backend: Backend) -> Result<Self, Error> {
         let mut kernel = PathBuf::new();
         match backend {
             Backend::Sim => crate::start_threads()?,
-            Backend::Uml => kernel = launch::kernel().map_err(|what| format!("--on uml: {what}"))?,
+            Backend::Uml => kernel = launch::kernel().map_err(Error::on(backend))?,
             Backend::Kernel => {
                 // It was run again, with the required privileges.
-                if let Some(status) = rights::obtain().map_err(|what| format!("--on kernel: {what}"))? {
+                if let Some(status) = rights::obtain().map_err(Error::on(backend))? {
                     std::process::exit(status);
                 }
             }
             Backend::Quic(_) if cfg!(feature = "quic") => crate::start_threads()?,
-            Backend::Quic(_) => {
-                return Err(format!(
-                    "--on {backend}: this build has no QUIC; build with the feature quic, or write --on sim"
-                ));
-            }
+            Backend::Quic(_) => return Err(Error::NoQuicBackend(backend)),
         }
         Ok(Self { backend, kernel })
     }
 
     /// Rejects a setup that the backend cannot run; the backend itself need not be available.
-    pub fn check(backend: Backend, setup: &Setup) -> Result<(), Failure> {
-        backends::check(backend, setup).map_err(|what| format!("--on {backend}: {what}"))
+    pub fn check(backend: Backend, setup: &Setup) -> Result<(), Error> {
+        backends::check(backend, setup).map_err(Error::on(backend))
     }
 
     /// The simulator, for comparisons.
@@ -79,23 +75,21 @@ impl session::Runner for Runner {
 }
 
 impl Runner {
-    fn play(&self, scenario: &Scenario, setup: &Setup, progress: &mut dyn FnMut(Time)) -> Result<Output, Failure> {
+    fn play(&self, scenario: &Scenario, setup: &Setup, progress: &mut dyn FnMut(Time)) -> Result<Output, Error> {
         match self.backend {
             Backend::Sim => Ok(engine::run_with(setup, progress)),
             Backend::Uml => {
-                let job = serde_json::to_string(scenario).map_err(|error| format!("scenario: {error}"))?;
+                let job = serde_json::to_string(scenario).map_err(Error::encode("scenario"))?;
                 Ok(launch::run(&self.kernel, &job, setup)?.output)
             }
             Backend::Kernel => {
                 let (mut output, provenance) = kernel::run::run(setup, progress)?;
                 output.result.provenance =
-                    Some(serde_json::to_value(&provenance).map_err(|error| format!("self-check: {error}"))?);
+                    Some(serde_json::to_value(&provenance).map_err(Error::encode("self-check"))?);
                 Ok(output)
             }
             #[cfg(feature = "quic")]
-            Backend::Quic(stack) => {
-                bbrlab_quic::backend::run(stack, setup, progress).map_err(|error| error.to_string())
-            }
+            Backend::Quic(stack) => Ok(bbrlab_quic::backend::run(stack, setup, progress)?),
             #[cfg(not(feature = "quic"))]
             Backend::Quic(_) => unreachable!("opened only in builds with QUIC"),
         }

@@ -5,14 +5,14 @@ use std::path::Path;
 
 use bbrlab_sim::scenario::{ScenarioFile, TraceReadError};
 
-use crate::{Failure, inputs};
+use crate::{Error, inputs};
 
 /// Loads the scenario of a file; flags override it.
 pub fn load<'a>(
     file: Option<&Path>,
     mut overrides: impl Iterator<Item = (&'static str, &'a str)>,
     flows: &[String],
-) -> Result<ScenarioFile, Failure> {
+) -> Result<ScenarioFile, Error> {
     let mut sourced = match file {
         Some(path) => read(path)?,
         None => ScenarioFile::default(),
@@ -22,17 +22,17 @@ pub fn load<'a>(
         let flows: Vec<String> = flows
             .iter()
             .enumerate()
-            .map(|(nth, flow)| inputs::flow(flow).map_err(|error| format!("flow {}: {error}", nth + 1)))
+            .map(|(nth, flow)| inputs::flow(flow).map_err(Error::at(format!("flow {}", nth + 1))))
             .collect::<Result<_, _>>()?;
         sourced.set_flows(&flows)?;
     }
     Ok(sourced)
 }
 
-fn read(path: &Path) -> Result<ScenarioFile, Failure> {
+fn read(path: &Path) -> Result<ScenarioFile, Error> {
     let shown = inputs::name(path);
-    let text = inputs::scenario(path)
-        .map_err(|error| format!("{shown}: {error}; name a scenario in TOML or the JSON of a result"))?;
+    let wanted = "a scenario in TOML or the JSON of a result";
+    let text = inputs::scenario(path).map_err(Error::input(&shown, wanted))?;
     // A result names its trace relative to the directory where the command ran.
     if text.trim_start().starts_with('{') || path.extension().is_some_and(|extension| extension == "json") {
         return Ok(ScenarioFile::from_json(&text, &shown)?);
@@ -54,5 +54,5 @@ fn read(path: &Path) -> Result<ScenarioFile, Failure> {
 pub fn trace_reader(file: &str) -> Result<String, TraceReadError> {
     let path = Path::new(file);
     let shown = if inputs::is_stdin(path) { inputs::name(path) } else { format!("{file:?}") };
-    inputs::trace(path).map_err(|error| format!("{shown}: {error}; name a mahimahi delivery trace").into())
+    Ok(inputs::trace(path).map_err(Error::input(&shown, "a mahimahi delivery trace"))?)
 }

@@ -12,7 +12,7 @@ use bbrlab_sim::record::Output;
 use bbrlab_sim::record::packets::Tap;
 use bbrlab_sim::setup::{Capture, Setup};
 
-use crate::Failure;
+use crate::Error;
 use crate::args::TraceArgs;
 use crate::outputs::{Destination, PendingFile, Target};
 
@@ -52,7 +52,7 @@ impl Traces {
     /// Checks that all requested files can be written, for each of `runs` runs.
     ///
     /// Packets are added to a qlog too where recording them does not disturb the run.
-    pub fn check(args: &TraceArgs, runs: usize, backend: &BackendInfo) -> Result<Self, Failure> {
+    pub fn check(args: &TraceArgs, runs: usize, backend: &BackendInfo) -> Result<Self, Error> {
         let mut traces = Self::default();
         if args.qlog.is_some() && backend.logs_packets {
             traces.capture = Capture::On { limit: PACKETS_DEFAULT, taps: &[Tap::Sender] };
@@ -76,14 +76,13 @@ impl Traces {
         Ok(traces)
     }
 
-    fn add_pcap(&mut self, path: &Path, limit: Option<&str>, runs: usize, taps: &'static [Tap]) -> Result<(), Failure> {
+    fn add_pcap(&mut self, path: &Path, limit: Option<&str>, runs: usize, taps: &'static [Tap]) -> Result<(), Error> {
         let limit = match limit {
             None => PACKETS_DEFAULT,
-            Some(text) => text.parse().ok().filter(|limit| (1..=PACKETS_MAX).contains(limit)).ok_or_else(|| {
-                format!(
-                    "--pcap-limit: {text:?} is not a number of packets; write a whole number from 1 to {PACKETS_MAX}"
-                )
-            })?,
+            Some(text) => {
+                let limit = text.parse().ok().filter(|limit| (1..=PACKETS_MAX).contains(limit));
+                limit.ok_or_else(|| Error::PacketCount { found: text.to_owned(), max: PACKETS_MAX })?
+            }
         };
         let files: Vec<(String, TraceContents)> =
             taps.iter().map(|tap| (format!("{}.pcapng", tap.name()), TraceContents::Packets(*tap))).collect();
@@ -95,7 +94,7 @@ impl Traces {
     }
 
     #[cfg(feature = "parquet")]
-    fn add_parquet(&mut self, path: &Path, runs: usize) -> Result<(), Failure> {
+    fn add_parquet(&mut self, path: &Path, runs: usize) -> Result<(), Error> {
         use bbrlab_report::export::parquet;
         let samples = TraceContents::Series(|record, to| to.write_all(&parquet::samples(record)?));
         let figures = TraceContents::Series(|record, to| to.write_all(&parquet::runs(record)?));
@@ -103,8 +102,9 @@ impl Traces {
     }
 
     #[cfg(not(feature = "parquet"))]
-    fn add_parquet(&mut self, _: &Path, _: usize) -> Result<(), Failure> {
-        Err("--parquet: this build has no Parquet; build with the feature parquet, or write --csv".to_owned())
+    fn add_parquet(&mut self, _: &Path, _: usize) -> Result<(), Error> {
+        let rule = "this build has no Parquet; build with the feature parquet, or write --csv";
+        Err(Error::Rule { place: "--parquet", rule })
     }
 
     fn add(
@@ -114,16 +114,14 @@ impl Traces {
         runs: usize,
         single: TraceContents,
         several: &[(&str, TraceContents)],
-    ) -> Result<(), Failure> {
+    ) -> Result<(), Error> {
         let mut push = |run, path: PathBuf, fill| {
             self.files.push(TraceFile { run, target: Target::check(flag, &path)?, fill });
-            Ok::<(), Failure>(())
+            Ok::<(), Error>(())
         };
         match Destination::of(flag, path)? {
             Destination::File(path) if runs == 1 => push(0, path, single),
-            Destination::File(path) => {
-                Err(format!("{flag}: {}: it cannot hold {runs} runs; name a directory, as in traces/", path.display()))
-            }
+            Destination::File(path) => Err(Error::OneFile { flag, path, runs }),
             Destination::Dir(dir) => {
                 for run in 0..runs {
                     // Several runs need several names, numbered like the result's `runs`.
@@ -142,7 +140,7 @@ impl Traces {
     }
 
     /// Writes the files of the run `run`; they are renamed later.
-    pub fn write(&self, run: usize, setup: &Setup, output: &Output) -> Result<Vec<PendingFile>, Failure> {
+    pub fn write(&self, run: usize, setup: &Setup, output: &Output) -> Result<Vec<PendingFile>, Error> {
         let record = Record { setup, result: &output.result, trace: &output.trace, packets: &output.packets.records };
         let own = self.files.iter().filter(|file| file.run == run);
         let written = own.map(|file| match file.fill {

@@ -277,12 +277,6 @@ pub enum Error {
 /// Result whose error is a server that cannot serve, or a download that failed.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-impl From<Error> for String {
-    fn from(error: Error) -> Self {
-        error.to_string()
-    }
-}
-
 /// Describes a failure to open a socket, with the remedy.
 fn why(error: &io::Error) -> String {
     match error.kind() {

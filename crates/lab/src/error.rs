@@ -325,9 +325,3 @@ impl Error {
         move |error| Self::At { place: place.to_string(), source: Box::new(error.into()) }
     }
 }
-
-impl From<Error> for String {
-    fn from(error: Error) -> Self {
-        error.to_string()
-    }
-}

@@ -365,11 +365,5 @@ impl Error {
     }
 }
 
-impl From<Error> for String {
-    fn from(error: Error) -> Self {
-        error.to_string()
-    }
-}
-
 /// Result of a run on a real kernel.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -103,11 +103,5 @@ pub enum Error {
     },
 }
 
-impl From<Error> for String {
-    fn from(error: Error) -> Self {
-        error.to_string()
-    }
-}
-
 /// Result whose error is a scenario that cannot be read, resolved or run.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -11,7 +11,6 @@ use std::fmt::Write as _;
 use bbrlab_sim::link::DeliveryTrace;
 use bbrlab_sim::scenario::{DemandLink, FlowSpec, Schedule, TimeSpan};
 use bbrlab_stats::number::{or_dash, significant};
-use bbrlab_study::Error;
 use bbrlab_study::choose::advise::{
     self, Advice, Candidate, DRAWS_LEAST, Figure, Question, Reason, SURE, WORTH_A_CHANGE,
 };
@@ -26,7 +25,7 @@ use crate::args::{ConditionKeys, KeyArgs, seed};
 use crate::grid::{Align, aligned};
 use crate::outputs::{self, Target};
 use crate::progress::Progress;
-use crate::{Failure, Verdict, inputs, print};
+use crate::{Error, Verdict, inputs, print};
 use source::sources;
 
 /// Number of paths drawn if anything is uncertain, and of runs if everything is known.
@@ -131,9 +130,9 @@ struct PathKnowledge {
 }
 
 /// Runs the command.
-pub fn advise(args: &AdviseArgs) -> Result<Verdict, Failure> {
+pub fn advise(args: &AdviseArgs) -> Result<Verdict, Error> {
     crate::start_threads()?;
-    let objective = Objective::named(&args.objective).map_err(|error| format!("--objective: {error}"))?;
+    let objective = Objective::named(&args.objective).map_err(Error::flag("--objective"))?;
     if let Some(paths) = args.judge {
         return judge(args, &flows(args, None)?, objective, paths);
     }
@@ -179,28 +178,27 @@ pub fn advise(args: &AdviseArgs) -> Result<Verdict, Failure> {
 }
 
 /// The algorithm in use, followed by the candidates.
-fn flows(args: &AdviseArgs, measured: Option<&str>) -> Result<Vec<String>, Failure> {
-    let bare = |flow: &String| FlowSpec::bare(flow).map(drop).map_err(|error| error.to_string());
+fn flows(args: &AdviseArgs, measured: Option<&str>) -> Result<Vec<String>, Error> {
+    let bare = |flow: &String| FlowSpec::bare(flow).map(drop).map_err(Error::Text);
     let current = args.current.as_deref().or(measured).unwrap_or("cubic");
     let current = inputs::flow(current).and_then(|flow| bare(&flow).map(|()| flow));
-    let mut flows = vec![current.map_err(|error| format!("--current: {error}"))?];
+    let mut flows = vec![current.map_err(Error::flag("--current"))?];
     let candidates = args.algorithms.as_deref().unwrap_or("bbr1,bbr3,cubic");
     let candidates = inputs::algorithms(candidates).and_then(|all| all.iter().try_for_each(bare).map(|()| all));
-    for flow in candidates.map_err(|error| format!("--algorithms: {error}"))? {
+    for flow in candidates.map_err(Error::flag("--algorithms"))? {
         if !flows.contains(&flow) {
             flows.push(flow);
         }
     }
     if flows.len() < 2 {
-        return Err(
-            "--algorithms: there is nothing to compare with; name another algorithm, as in bbr1,bbr3".to_owned()
-        );
+        let rule = "there is nothing to compare with; name another algorithm, as in bbr1,bbr3";
+        return Err(Error::Rule { place: "--algorithms", rule });
     }
     Ok(flows)
 }
 
 /// Collects the information about the paths, and describes the inference.
-fn known(args: &AdviseArgs) -> Result<PathKnowledge, Failure> {
+fn known(args: &AdviseArgs) -> Result<PathKnowledge, Error> {
     let conditions = conditions(args)?;
     if let Some(path) = &args.population {
         return Ok(PathKnowledge {
@@ -213,11 +211,12 @@ fn known(args: &AdviseArgs) -> Result<PathKnowledge, Failure> {
     let evidence = match &args.from {
         None => None,
         Some(path) if path.as_os_str() == LIVE => Some(measured::evidence(&live::connections(looks(args)?)?)),
-        Some(_) if args.watch.is_some() => return Err("--watch: it goes with --from live; leave it out".to_owned()),
+        Some(_) if args.watch.is_some() => {
+            return Err(Error::Rule { place: "--watch", rule: "it goes with --from live; leave it out" });
+        }
         Some(path) => {
-            let place = |error: String| format!("{}: {error}", inputs::name(path));
-            let connections = measured::read(&inputs::measurement(path, "a measurement").map_err(place)?);
-            Some(measured::evidence(&connections.map_err(|error| place(error.into()))?))
+            let text = inputs::measurement(path, "a measurement").map_err(Error::at(inputs::name(path)))?;
+            Some(measured::evidence(&measured::read(&text).map_err(Error::at(inputs::name(path)))?))
         }
     };
     let mut spec = evidence.as_ref().map_or_else(KindSpec::unknown, |evidence| evidence.spec.clone());
@@ -238,61 +237,58 @@ fn known(args: &AdviseArgs) -> Result<PathKnowledge, Failure> {
     if let Some(rate) = own_rate(&conditions)? {
         spec.rate = rate;
     }
-    if let (true, Some(why), Some(path)) =
+    if let (true, Some(reason), Some(path)) =
         (spec.rate.is_empty(), evidence.as_ref().and_then(|evidence| evidence.no_rate.as_ref()), &args.from)
     {
-        return Err(format!("{}: {why}", inputs::name(path)));
+        return Err(Error::NoRate { file: inputs::name(path), reason: reason.clone() });
     }
-    for (name, value) in [("--rate", &spec.rate), ("--rtt", &spec.rtt)] {
+    for (place, value) in [("--rate", &spec.rate), ("--rtt", &spec.rtt)] {
         if value.is_empty() {
-            return Err(format!(
-                "{name}: give what is known, as in --rate 20mbit..50mbit --rtt 40ms, or give --from FILE"
-            ));
+            let rule = "give what is known, as in --rate 20mbit..50mbit --rtt 40ms, or give --from FILE";
+            return Err(Error::Rule { place, rule });
         }
     }
-    let kind = Kind::parse(&spec).map_err(|error| match error {
-        Error::At { place, source } => format!("--{}: {source}", place.replace('_', "-")),
-        error => error.into(),
-    })?;
+    let kind = Kind::parse(&spec).map_err(Error::of_key)?;
     let (said, current) = evidence.map_or((Vec::new(), None), |evidence| (evidence.said, evidence.current));
     Ok(PathKnowledge { population: Population::of(kind), conditions, said, current })
 }
 
 /// Duration of `--from live` in seconds.
-fn looks(args: &AdviseArgs) -> Result<u32, Failure> {
+fn looks(args: &AdviseArgs) -> Result<u32, Error> {
     let Some(text) = &args.watch else { return Ok(60) };
-    let time: TimeSpan = text.parse().map_err(|error| format!("--watch: {error}"))?;
+    let time: TimeSpan = text.parse().map_err(Error::flag("--watch"))?;
     let seconds = time.as_secs().round();
     if !(1.0..=86_400.0).contains(&seconds) {
-        return Err(format!("--watch: {text:?} is out of range; give 1s to 86400s"));
+        let problem = "is out of range; give 1s to 86400s";
+        return Err(Error::Value { flag: "--watch", found: text.clone(), problem });
     }
     Ok(seconds as u32)
 }
 
 /// Conditions of every path, from the remaining flags.
-fn conditions(args: &AdviseArgs) -> Result<Conditions, Failure> {
+fn conditions(args: &AdviseArgs) -> Result<Conditions, Error> {
     let mut conditions = Conditions::default();
     for (key, text) in args.conditions.overrides() {
-        let flag = || format!("--{}", key.replace('_', "-"));
         if key == "trace" {
-            let text_of = crate::scenario::trace_reader(text).map_err(|error| format!("--trace: {error}"))?;
+            let text_of = crate::scenario::trace_reader(text).map_err(Error::flag("--trace"))?;
             conditions.trace = Some((text.to_owned(), text_of));
             continue;
         }
         let mut scenario = bbrlab_sim::scenario::Scenario::default();
-        scenario.set(key, text).map_err(|error| format!("{}: {}", flag(), error.message))?;
+        scenario.set(key, text).map_err(|source| bbrlab_sim::Error::Flag { flag: key.replace('_', "-"), source })?;
         conditions.keys.push((key.to_owned(), text.to_owned()));
     }
     if let Some(text) = &args.duration {
-        let duration: TimeSpan = text.parse().map_err(|error| format!("--duration: {error}"))?;
+        let duration: TimeSpan = text.parse().map_err(Error::flag("--duration"))?;
         if duration < TimeSpan::millis(1) {
-            return Err(format!("--duration: {duration} is too short; write at least 1ms"));
+            let error = bbrlab_study::Error::TooShort { found: duration.to_string(), min: "1ms" };
+            return Err(Error::flag("--duration")(error));
         }
         conditions.duration_s = Some(duration.as_secs());
     } else if let Some(text) = args.conditions.get("schedule") {
         /// Duration of a run after its last scheduled change, relative to the time before. Ours.
         const AFTER: f64 = 1.5;
-        let schedule: Schedule = text.parse().map_err(|error| format!("--schedule: {error}"))?;
+        let schedule: Schedule = text.parse().map_err(Error::flag("--schedule"))?;
         let last = schedule.0.last().map_or(0.0, |step| step.at.as_secs());
         conditions.duration_s = Some((AFTER * last).max(12.0));
     }
@@ -300,9 +296,10 @@ fn conditions(args: &AdviseArgs) -> Result<Conditions, Failure> {
 }
 
 /// Rate of a trace, or the maximum of a link that grants rate by demand; it becomes the paths' rate.
-fn own_rate(conditions: &Conditions) -> Result<Option<String>, Failure> {
+fn own_rate(conditions: &Conditions) -> Result<Option<String>, Error> {
     if let Some((name, text)) = &conditions.trace {
-        let trace = DeliveryTrace::parse(text).map_err(|error| format!("--trace: {name:?}: {error}"))?;
+        let trace =
+            DeliveryTrace::parse(text).map_err(Error::at(format!("{name:?}"))).map_err(Error::flag("--trace"))?;
         return Ok(Some(format!("{}bit", trace.mean_rate().as_bits_per_sec())));
     }
     let demand = conditions.keys.iter().find(|(key, _)| key == "demand");
@@ -310,7 +307,7 @@ fn own_rate(conditions: &Conditions) -> Result<Option<String>, Failure> {
     Ok(demand.map(|demand| demand.max.to_string()))
 }
 
-fn judge(args: &AdviseArgs, flows: &[String], objective: Objective, paths: u64) -> Result<Verdict, Failure> {
+fn judge(args: &AdviseArgs, flows: &[String], objective: Objective, paths: u64) -> Result<Verdict, Error> {
     let truth = match (&args.population, args.mixed) {
         (Some(path), _) => inputs::population(path)?,
         (None, false) => Population::from_toml(include_str!("anywhere.toml"))?,

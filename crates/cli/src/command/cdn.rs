@@ -13,7 +13,7 @@ use crate::grid::{Align, aligned};
 use crate::outputs::{self, Target};
 use crate::progress::Progress;
 use crate::provenance::provenance;
-use crate::{Failure, Verdict, claims, inputs, print};
+use crate::{Error, Verdict, claims, inputs, print};
 
 /// The experiment whose population is used without a file.
 const CATALOGUE: &str = "CDN";
@@ -57,7 +57,7 @@ enum StudyInput {
 }
 
 /// Runs the command.
-pub fn cdn(args: &CdnArgs) -> Result<Verdict, Failure> {
+pub fn cdn(args: &CdnArgs) -> Result<Verdict, Error> {
     crate::start_threads()?;
     let work = work(args)?;
     let json = Target::asked("--json", args.json.as_deref())?;
@@ -86,19 +86,18 @@ pub fn cdn(args: &CdnArgs) -> Result<Verdict, Failure> {
 }
 
 /// Reads the users from the file, or from the catalogue.
-fn work(args: &CdnArgs) -> Result<StudyInput, Failure> {
+fn work(args: &CdnArgs) -> Result<StudyInput, Error> {
     let algorithms = args.algorithms.as_deref().map(inputs::algorithms).transpose();
-    let algorithms = algorithms.map_err(|error| format!("--algorithms: {error}"))?;
+    let algorithms = algorithms.map_err(Error::flag("--algorithms"))?;
     let activation: Option<TimeSpan> =
-        args.activation.as_deref().map(|text| text.parse().map_err(|e| format!("--activation: {e}"))).transpose()?;
+        args.activation.as_deref().map(|text| text.parse().map_err(Error::flag("--activation"))).transpose()?;
     if let Some(algorithms) = &algorithms {
-        cdn::file::check_algorithms(algorithms).map_err(|error| format!("--{error}"))?;
+        cdn::file::check_algorithms(algorithms).map_err(Error::of_key)?;
     }
     let Some(path) = &args.file else {
         let found = experiment::embedded().into_iter().find(|experiment| experiment.id == CATALOGUE);
-        let mut experiment =
-            found.ok_or_else(|| format!("the catalogue has no experiment {CATALOGUE}; name a file"))?;
-        let population = experiment.population().ok_or_else(|| format!("experiment {CATALOGUE} has no population"))?;
+        let mut experiment = found.ok_or(Error::NotInCatalogue(CATALOGUE))?;
+        let population = experiment.population().ok_or(Error::NoPopulation(CATALOGUE))?;
         change(population, args.users, activation, None);
         // The expectations about BBRv1 do not apply to another algorithm.
         return Ok(match algorithms {
@@ -110,19 +109,20 @@ fn work(args: &CdnArgs) -> Result<StudyInput, Failure> {
         });
     };
     let shown = inputs::name(path);
-    let fault = |error: bbrlab_study::Error| format!("{shown}:{error}");
-    let bytes = inputs::table(path).map_err(|error| format!("{shown}: {error}; name a population or a table"))?;
+    let fault = |error| Error::Population { file: shown.clone(), source: Box::new(error) };
+    let bytes = inputs::table(path).map_err(Error::input(&shown, "a population or a table"))?;
     match kind(path, &bytes)? {
         PopulationFormat::Distributions => {
-            let text = String::from_utf8(bytes).map_err(|_| format!("{shown}: not a text file"))?;
+            let text = String::from_utf8(bytes)
+                .map_err(|_| Error::FileRule { file: shown.clone(), rule: "not a text file" })?;
             let mut population = Population::parse(&text).map_err(fault)?;
             change(&mut population, args.users, activation, algorithms);
-            population.check().map_err(|error| format!("{shown}: {error}"))?;
+            population.check().map_err(Error::at(&shown))?;
             Ok(StudyInput::Users(population.design(), population.draw(args.seed)))
         }
         PopulationFormat::Table(read) => {
             if args.users.is_some() {
-                return Err("--users: a table lists its own users; leave it out".to_owned());
+                return Err(Error::Rule { place: "--users", rule: "a table lists its own users; leave it out" });
             }
             let sheet = read(bytes).map_err(fault)?;
             let algorithms = algorithms.unwrap_or_else(|| vec!["bbr1".to_owned(), "cubic".to_owned()]);
@@ -155,19 +155,20 @@ enum PopulationFormat {
 }
 
 /// Detects the format by the file's extension; for standard input, by its first bytes.
-fn kind(path: &Path, bytes: &[u8]) -> Result<PopulationFormat, Failure> {
+fn kind(path: &Path, bytes: &[u8]) -> Result<PopulationFormat, Error> {
     let extension = match path.extension().and_then(|extension| extension.to_str()) {
         None if inputs::is_stdin(path) => begins_as(bytes),
         extension => extension,
     };
+    let fault = |rule| Error::FileRule { file: inputs::name(path), rule };
     match extension {
         Some("toml") => Ok(PopulationFormat::Distributions),
         Some("csv") => Ok(PopulationFormat::Table(|bytes| table::csv(&bytes))),
         #[cfg(feature = "parquet")]
         Some("parquet") => Ok(PopulationFormat::Table(table::parquet)),
         #[cfg(not(feature = "parquet"))]
-        Some("parquet") => Err(format!("{}: this build cannot read Parquet; name a .csv", inputs::name(path))),
-        _ => Err(format!("{}: not a .toml, .csv or .parquet file; name one of these", inputs::name(path))),
+        Some("parquet") => Err(fault("this build cannot read Parquet; name a .csv")),
+        _ => Err(fault("not a .toml, .csv or .parquet file; name one of these")),
     }
 }
 
@@ -181,12 +182,12 @@ fn begins_as(bytes: &[u8]) -> Option<&'static str> {
     Some(if is_toml { "toml" } else { "csv" })
 }
 
-fn run(work: StudyInput, seed: u64) -> Result<(Study, Option<ExperimentOutcome>), Failure> {
+fn run(work: StudyInput, seed: u64) -> Result<(Study, Option<ExperimentOutcome>), Error> {
     match work {
         StudyInput::Catalogue(experiment) => {
             let progress = Progress::new("serving", experiment.run_count());
-            let outcome = experiment::run(&experiment, seed, &|_, _| progress.tick()).map_err(|e| e.to_string())?;
-            let study = outcome.study.as_deref().cloned().ok_or("the experiment has no study")?;
+            let outcome = experiment::run(&experiment, seed, &|_, _| progress.tick())?;
+            let study = outcome.study.as_deref().cloned().ok_or(Error::NoStudy)?;
             Ok((study, Some(outcome)))
         }
         StudyInput::Users(design, users) => {

@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 use bbrlab_core::AlgorithmConfig;
 use bbrlab_lab::conform::{self, Case, CaseOutcome, Cell, CellOutcome, Subject, Verdict as Met, log};
 use bbrlab_report::Report;
-use bbrlab_sim::scenario::meant;
 use bbrlab_stats::plural::{counted, verb};
 
 use serde_json::Value;
@@ -20,7 +19,7 @@ use crate::grid::{Align, aligned};
 use crate::outputs::{self, Target};
 use crate::progress::Progress;
 use crate::provenance::provenance;
-use crate::{Failure, Verdict, inputs, print};
+use crate::{Error, Verdict, inputs, print};
 use clap::Args;
 
 /// Flags of `bbrlab conform`.
@@ -70,7 +69,7 @@ pub struct ConformArgs {
 const FAULTS_SHOWN: usize = 3;
 
 /// Runs the selected cases, or judges a log.
-pub fn conform(args: &ConformArgs) -> Result<Verdict, Failure> {
+pub fn conform(args: &ConformArgs) -> Result<Verdict, Error> {
     crate::start_threads()?;
     let targets = Targets::check(args)?;
     if let Some(path) = &args.log {
@@ -95,20 +94,19 @@ pub fn conform(args: &ConformArgs) -> Result<Verdict, Failure> {
 }
 
 /// Judges a log.
-fn judge_log(path: &Path, named: &[String], targets: &Targets) -> Result<Verdict, Failure> {
-    let fault = |error: String| format!("--log: {}: {error}", inputs::name(path));
+fn judge_log(path: &Path, named: &[String], targets: &Targets) -> Result<Verdict, Error> {
+    let fault = |error: Error| Error::flag("--log")(Error::at(inputs::name(path))(error));
     let bytes = inputs::log(path).map_err(fault)?;
     let log = log::read(&String::from_utf8_lossy(&bytes)).map_err(|error| fault(error.into()))?;
     if let Some(older) = named.iter().find(|cc| !log::is_of_the_draft(cc)) {
-        return Err(fault(format!("the draft describes BBRv3, not {older}; leave {older} out")));
+        return Err(fault(Error::NotTheDrafts(older.clone())));
     }
     let judge = |flow: &log::FlowLog| if flow.is_judged(named) { log::judge(flow) } else { Vec::new() };
     let judged: log::JudgedFlows<'_> = log.flows.iter().map(|flow| (flow, judge(flow))).collect();
     if judged.iter().all(|(_, seen)| seen.is_empty()) {
         let ran: BTreeSet<&str> = log.flows.iter().filter_map(|flow| flow.cc.as_deref()).collect();
-        let ran = ran.into_iter().collect::<Vec<_>>().join(", ");
-        let what = if named.is_empty() { "BBRv3, which the draft describes".to_owned() } else { named.join(" or ") };
-        return Err(fault(format!("none of its flows runs {what}: it has {ran}; name what to judge before --log")));
+        let found = ran.into_iter().map(str::to_owned).collect();
+        return Err(fault(Error::NotInLog { wanted: named.to_vec(), found }));
     }
     targets.write(
         || {
@@ -165,7 +163,7 @@ struct Targets {
 }
 
 impl Targets {
-    fn check(args: &ConformArgs) -> Result<Self, Failure> {
+    fn check(args: &ConformArgs) -> Result<Self, Error> {
         let targets = Self {
             json: Target::asked("--json", args.json.as_deref())?,
             junit: Target::asked("--junit", args.junit.as_deref())?,
@@ -181,7 +179,7 @@ impl Targets {
         page: impl FnOnce() -> String,
         junit: impl FnOnce() -> String,
         json: impl FnOnce() -> Value,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), Error> {
         let mut files = Vec::new();
         if let Some(report) = &self.report {
             files.extend(report.write(|to| to.write_all(page().as_bytes()))?);
@@ -200,11 +198,11 @@ impl Targets {
     }
 }
 
-fn cell(flag: &str, text: &str) -> Result<Cell, Failure> {
-    text.parse().map_err(|error| format!("{flag}: {error}"))
+fn cell(flag: &'static str, text: &str) -> Result<Cell, Error> {
+    text.parse().map_err(Error::flag(flag))
 }
 
-fn run(args: &ConformArgs) -> Result<Vec<CaseOutcome>, Failure> {
+fn run(args: &ConformArgs) -> Result<Vec<CaseOutcome>, Error> {
     let cases = chosen(&args.case, args.cases.as_deref())?;
     let cells: Vec<Cell> = args.cell.iter().map(|text| cell("--cell", text)).collect::<Result<_, _>>()?;
     let mut subjects: Vec<Subject> = Vec::new();
@@ -223,16 +221,16 @@ fn run(args: &ConformArgs) -> Result<Vec<CaseOutcome>, Failure> {
     let runs =
         |subject: &Subject| cases.iter().filter(|case| subject.not(case).is_none()).count() * subject.cells.len();
     let progress = Progress::new("conforming", subjects.iter().map(runs).sum());
-    conform::run_all(&cases, &subjects, shown, &|| progress.tick()).map_err(|error| error.to_string())
+    Ok(conform::run_all(&cases, &subjects, shown, &|| progress.tick())?)
 }
 
 /// Resolves a name to the algorithm under test, in these cells or in the default ones.
-fn subject(name: &str, cells: &[Cell]) -> Result<Subject, Failure> {
+fn subject(name: &str, cells: &[Cell]) -> Result<Subject, Error> {
     if let Some(found) = stacks::named(name, cells) {
         return found;
     }
     if AlgorithmConfig::named(name).is_none() {
-        return Err(format!("no algorithm {name:?}{}; see `bbrlab list algorithms`", meant(name)));
+        return Err(Error::UnknownAlgorithm(name.to_owned()));
     }
     Ok(Subject::simulated(name, if cells.is_empty() { conform::grid() } else { cells.to_vec() }))
 }
@@ -240,14 +238,14 @@ fn subject(name: &str, cells: &[Cell]) -> Result<Subject, Failure> {
 /// Cell that a page draws if nothing fails: the middle of the grid.
 const DRAWN: &str = "20mbit/100ms";
 
-fn chosen(ids: &[String], directory: Option<&Path>) -> Result<Vec<Case>, Failure> {
+fn chosen(ids: &[String], directory: Option<&Path>) -> Result<Vec<Case>, Error> {
     let cases = match directory {
-        Some(directory) => conform::load_dir(directory).map_err(|error| format!("--cases: {error}"))?,
+        Some(directory) => conform::load_dir(directory).map_err(Error::flag("--cases"))?,
         None => conform::cases(),
     };
     let is = |case: &Case, id: &str| id.parse() == Ok(case.number) || case.anchor == id;
     if let Some(id) = ids.iter().find(|id| !cases.iter().any(|case| is(case, id))) {
-        return Err(format!("--case: no case {id:?}; write 1 to {}, or the anchor of its heading", cases.len()));
+        return Err(Error::UnknownCase { id: id.clone(), count: cases.len() });
     }
     Ok(cases.into_iter().filter(|case| ids.is_empty() || ids.iter().any(|id| is(case, id))).collect())
 }

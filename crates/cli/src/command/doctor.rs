@@ -102,7 +102,7 @@ fn backend(backend: Backend) -> Fact {
                 let hz = launch::hz(&kernel).map_or(String::new(), |hz| format!(", HZ {hz}"));
                 format!("{}{hz}: {}", backend.info().summary, kernel.display())
             })
-            .map_err(String::from),
+            .map_err(|error| error.to_string()),
         Backend::Kernel if !Path::new("/dev/net/tun").exists() => {
             Err("no /dev/net/tun; load the tun module".to_owned())
         }

@@ -14,14 +14,14 @@ use bbrlab_live::kernel::tun::Offload;
 use bbrlab_live::kernel::{bench, rights};
 use bbrlab_live::uml::{emulate as uml, launch};
 use bbrlab_sim::backend::kernel_cc;
-use bbrlab_sim::scenario::{Scenario, ScenarioFile};
+use bbrlab_sim::scenario::{Backend, Scenario, ScenarioFile};
 use bbrlab_sim::setup::Setup;
 
 use crate::args::{EmulateKeys, KeyArgs};
 use crate::grid::{Align, aligned};
 use crate::outputs::{self, Target};
 use crate::scenario::trace_reader;
-use crate::{Failure, print};
+use crate::{Error, print};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -106,7 +106,7 @@ pub enum OffloadKind {
 }
 
 /// Runs the command, and returns its exit status.
-pub fn emulate(args: &EmulateArgs) -> Result<ExitCode, Failure> {
+pub fn emulate(args: &EmulateArgs) -> Result<ExitCode, Error> {
     if args.bench {
         return bench();
     }
@@ -122,7 +122,7 @@ pub fn emulate(args: &EmulateArgs) -> Result<ExitCode, Failure> {
     }
     for (flag, given) in [("--real-time", args.real_time), ("--rw", args.rw)] {
         if given {
-            return Err(format!("emulate: {flag}: --on kernel does not support it; write --on uml, or leave it out"));
+            return Err(Error::UmlOnly(flag));
         }
     }
     if let Some(status) = rights::obtain()? {
@@ -143,7 +143,7 @@ pub fn emulate(args: &EmulateArgs) -> Result<ExitCode, Failure> {
         let _ = writeln!(std::io::stderr(), "bbrlab: emulate: {}", report.self_check.line());
     }
     if let Some(json) = json {
-        let text = serde_json::to_string_pretty(&report).map_err(|error| format!("--json: {error}"))?;
+        let text = serde_json::to_string_pretty(&report).map_err(Error::encode("--json"))?;
         outputs::commit(json.write(|to| writeln!(to, "{text}"))?.into_iter().collect())?;
     }
     Ok(exit(report.status))
@@ -156,18 +156,19 @@ fn in_uml(
     scenario: &Scenario,
     direction: Direction,
     json: Option<Target>,
-) -> Result<ExitCode, Failure> {
+) -> Result<ExitCode, Error> {
     if args.offload.is_some() {
-        return Err("emulate: --offload: --on uml has the kernel segment before its path; leave it out".to_owned());
+        let rule = "--on uml has the kernel segment before its path; leave it out";
+        return Err(Error::Rule { place: "emulate: --offload", rule });
     }
-    uml::refuse(setup, direction).map_err(|what| format!("--on uml: {what}"))?;
-    let kernel = launch::kernel().map_err(|what| format!("--on uml: {what}"))?;
+    uml::refuse(setup, direction).map_err(Error::on(Backend::Uml))?;
+    let kernel = launch::kernel().map_err(Error::on(Backend::Uml))?;
     let bytes = |text: &OsStr| text.as_bytes().to_vec();
-    let directory = std::env::current_dir().map_err(|error| format!("emulate: this directory: {error}"))?;
+    let directory = std::env::current_dir().map_err(Error::io("emulate: this directory"))?;
     let done = launch::emulate(
         &kernel,
         &uml::CommandSpec {
-            scenario: serde_json::to_string(scenario).map_err(|error| format!("scenario: {error}"))?,
+            scenario: serde_json::to_string(scenario).map_err(Error::encode("scenario"))?,
             direction,
             cc: args.cc.as_deref().map(cc).transpose()?,
             command: args.command.iter().map(|word| bytes(word)).collect(),
@@ -185,7 +186,7 @@ fn in_uml(
         let _ = writeln!(std::io::stderr(), "bbrlab: emulate: {ran:.3} s of {clock} time");
     }
     if let Some(json) = json {
-        let text = serde_json::to_string_pretty(&done).map_err(|error| format!("--json: {error}"))?;
+        let text = serde_json::to_string_pretty(&done).map_err(Error::encode("--json"))?;
         outputs::commit(json.write(|to| writeln!(to, "{text}"))?.into_iter().collect())?;
     }
     Ok(exit(done.status))
@@ -194,7 +195,7 @@ fn in_uml(
 /// Duration of each transfer of the benchmark, seconds.
 const BENCH_SECONDS: u64 = 6;
 
-fn bench() -> Result<ExitCode, Failure> {
+fn bench() -> Result<ExitCode, Error> {
     if let Some(status) = rights::obtain()? {
         return Ok(exit(status));
     }
@@ -205,7 +206,7 @@ fn bench() -> Result<ExitCode, Failure> {
 }
 
 /// The path, resolved and as written in the report.
-fn setup(args: &EmulateArgs) -> Result<(Setup, Scenario), Failure> {
+fn setup(args: &EmulateArgs) -> Result<(Setup, Scenario), Error> {
     let mut sourced = ScenarioFile::default();
     args.keys.overrides().try_for_each(|(key, text)| sourced.set(key, text))?;
     // A schedule may change the path at any time: there is no end.
@@ -215,9 +216,9 @@ fn setup(args: &EmulateArgs) -> Result<(Setup, Scenario), Failure> {
 }
 
 /// Resolves a congestion control, given by our name or the kernel's, to the kernel's name.
-fn cc(name: &str) -> Result<String, Failure> {
+fn cc(name: &str) -> Result<String, Error> {
     match AlgorithmConfig::named(name) {
-        Some(algorithm) => kernel_cc(&algorithm).map(str::to_owned).map_err(|fault| format!("--cc: {fault}")),
+        Some(algorithm) => kernel_cc(&algorithm).map(str::to_owned).map_err(Error::flag("--cc")),
         None => Ok(name.to_owned()),
     }
 }

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use bbrlab_sim::scenario::TimeSpan;
 use clap::Args;
 
-use crate::{Failure, Verdict};
+use crate::{Error, Verdict};
 
 /// Arguments of `bbrlab get`.
 #[derive(Debug, Args)]
@@ -61,12 +61,12 @@ pub struct GetArgs {
 
 /// Runs the downloads that the arguments request.
 #[cfg(feature = "quic")]
-pub fn run(args: &GetArgs) -> Result<Verdict, Failure> {
+pub fn run(args: &GetArgs) -> Result<Verdict, Error> {
     fetch::run(args)
 }
 
 /// Reports the missing feature.
 #[cfg(not(feature = "quic"))]
-pub fn run(_args: &GetArgs) -> Result<Verdict, Failure> {
-    Err("get: this build has no QUIC; build with the feature quic".to_owned())
+pub fn run(_args: &GetArgs) -> Result<Verdict, Error> {
+    Err(Error::NoQuic("get".to_owned()))
 }

@@ -9,7 +9,7 @@ use bbrlab_host::objects::{is_kernels_own, kernel_name};
 use bbrlab_host::{kernel, objects};
 use clap::{Args, Subcommand};
 
-use crate::{Failure, Verdict, print};
+use crate::{Error, Verdict, print};
 
 /// Arguments of `bbrlab host`.
 #[derive(Debug, Args)]
@@ -89,7 +89,7 @@ struct DisableArgs {
 }
 
 /// Runs the requested subcommand.
-pub fn host(args: &HostArgs) -> Result<Verdict, Failure> {
+pub fn host(args: &HostArgs) -> Result<Verdict, Error> {
     match &args.what {
         HostCommand::Load(args) => load(args),
         HostCommand::Unload(args) => unload(args),
@@ -99,25 +99,19 @@ pub fn host(args: &HostArgs) -> Result<Verdict, Failure> {
     }
 }
 
-#[cfg(all(not(feature = "host"), feature = "parquet"))]
-pub use loaded::WITHOUT;
-
 #[cfg(not(feature = "host"))]
 mod loaded {
     use super::*;
 
-    pub const WITHOUT: &str = "this build cannot load BPF programs; install libelf's and zlib's headers (on Debian: apt-get install \
-         libelf-dev zlib1g-dev make pkg-config gcc) and build with `cargo build --release -p bbrlab --features host`";
-
-    pub fn load(_config: &AlgorithmConfig, _name: &str, _as_default: bool) -> Result<Verdict, Failure> {
-        Err(WITHOUT.to_owned())
+    pub fn load(_config: &AlgorithmConfig, _name: &str, _as_default: bool) -> Result<Verdict, Error> {
+        Err(Error::NoLoader)
     }
 
-    pub fn unload(_name: &str, _drain: Option<std::time::Duration>) -> Result<Verdict, Failure> {
-        Err(WITHOUT.to_owned())
+    pub fn unload(_name: &str, _drain: Option<std::time::Duration>) -> Result<Verdict, Error> {
+        Err(Error::NoLoader)
     }
 
-    pub fn recover() -> Result<(), Failure> {
+    pub fn recover() -> Result<(), Error> {
         Ok(())
     }
 
@@ -125,7 +119,7 @@ mod loaded {
         Vec::new()
     }
 
-    pub fn document(_with_connections: bool) -> Result<serde_json::Value, Failure> {
+    pub fn document(_with_connections: bool) -> Result<serde_json::Value, Error> {
         Ok(serde_json::json!([]))
     }
 }
@@ -142,14 +136,14 @@ mod loaded {
 
     use super::*;
 
-    fn with<T>(work: impl FnOnce(&Host<'_>) -> Result<T, bbrlab_host::Error>) -> Result<T, Failure> {
+    fn with<T>(work: impl FnOnce(&Host<'_>) -> Result<T, bbrlab_host::Error>) -> Result<T, Error> {
         let steps = std::cell::Cell::new(0);
         let before = |_: &str| {
             steps.set(steps.get() + 1);
             die_at(steps.get());
         };
         let trial = |name: &str| bbrlab_live::kernel::trial::transfer(name).map_err(Into::into);
-        work(&Host { places: HostPaths::default(), trial: &trial, before: &before }).map_err(|fault| fault.to_string())
+        Ok(work(&Host { places: HostPaths::default(), trial: &trial, before: &before })?)
     }
 
     /// Simulates a killed command in tests: builds with debug assertions die before the step that `BBRLAB_DIE_AT` numbers.
@@ -163,7 +157,7 @@ mod loaded {
         let _ = step;
     }
 
-    pub fn load(config: &AlgorithmConfig, name: &str, as_default: bool) -> Result<Verdict, Failure> {
+    pub fn load(config: &AlgorithmConfig, name: &str, as_default: bool) -> Result<Verdict, Error> {
         with(|host| host.load(&LoadRequest { config: *config, name: name.to_owned(), as_default }))?;
         let how = if as_default {
             "new connections use it".to_owned()
@@ -173,7 +167,7 @@ mod loaded {
         print(&format!("{name} is loaded and carried a test transfer; {how}. Undo: bbrlab host unload {name}\n"))
     }
 
-    pub fn unload(name: &str, drain: Option<Duration>) -> Result<Verdict, Failure> {
+    pub fn unload(name: &str, drain: Option<Duration>) -> Result<Verdict, Error> {
         let undone = with(|host| host.unload(name, drain))?;
         let mut text = format!("{name} is unloaded; {} sockets moved to the default", undone.moved);
         if drain.is_some() {
@@ -185,19 +179,19 @@ mod loaded {
         print(&format!("{text}\n"))
     }
 
-    pub fn recover() -> Result<(), Failure> {
+    pub fn recover() -> Result<(), Error> {
         with(|host| host.recover_if_idle()).map(|_| ())
     }
 
-    pub fn document(with_connections: bool) -> Result<serde_json::Value, Failure> {
+    pub fn document(with_connections: bool) -> Result<serde_json::Value, Error> {
         let all = with(|host| host.status())?;
         let mut rows = Vec::new();
         for one in all {
             let pins = HostPaths::default().pins_of(&one.entry.name);
-            let mut row = serde_json::to_value(&one).map_err(|error| error.to_string())?;
+            let mut row = serde_json::to_value(&one)?;
             if with_connections {
-                let told = telemetry::connections(&pins.join("connections")).map_err(|fault| fault.to_string())?;
-                row["each"] = serde_json::to_value(told).map_err(|error| error.to_string())?;
+                let told = telemetry::connections(&pins.join("connections"))?;
+                row["each"] = serde_json::to_value(told)?;
             }
             rows.push(row);
         }
@@ -205,25 +199,24 @@ mod loaded {
     }
 }
 
-fn load(args: &LoadArgs) -> Result<Verdict, Failure> {
-    let config = objects::parse(&args.algorithm).map_err(|error| error.to_string())?;
+fn load(args: &LoadArgs) -> Result<Verdict, Error> {
+    let config = objects::parse(&args.algorithm)?;
     let name = args.name.clone().unwrap_or_else(|| kernel_name(config.name()));
     loaded::load(&config, &name, args.default)
 }
 
-fn unload(args: &UnloadArgs) -> Result<Verdict, Failure> {
+fn unload(args: &UnloadArgs) -> Result<Verdict, Error> {
     let drain = args.drain.as_deref().map(|text| {
-        let time: bbrlab_sim::scenario::TimeSpan = text.parse().map_err(|error| format!("--drain: {error}"))?;
-        Ok::<_, Failure>(std::time::Duration::from_secs_f64(time.as_secs()))
+        let time: bbrlab_sim::scenario::TimeSpan = text.parse().map_err(Error::flag("--drain"))?;
+        Ok::<_, Error>(std::time::Duration::from_secs_f64(time.as_secs()))
     });
     loaded::unload(&args.name, drain.transpose()?)
 }
 
-fn status(args: &StatusArgs) -> Result<Verdict, Failure> {
+fn status(args: &StatusArgs) -> Result<Verdict, Error> {
     loaded::recover()?;
     let ours = loaded::document(args.connections)?;
-    let fault = |fault: bbrlab_host::Error| fault.to_string();
-    let (default, available) = (kernel::default().map_err(fault)?, kernel::available().map_err(fault)?);
+    let (default, available) = (kernel::default()?, kernel::available()?);
     let (qdisc, in_bpf) = (kernel::default_qdisc(), loaded::all_in_bpf());
     if args.json {
         let whole = serde_json::json!({
@@ -303,18 +296,17 @@ fn shown(one: &serde_json::Value) -> String {
     text
 }
 
-fn enable(args: &EnableArgs) -> Result<Verdict, Failure> {
-    let fault = |fault: bbrlab_host::Error| fault.to_string();
+fn enable(args: &EnableArgs) -> Result<Verdict, Error> {
     let ours = if is_kernels_own(&args.algorithm) {
         None
     } else {
-        let config = objects::parse(&args.algorithm).map_err(|error| error.to_string())?;
-        let program = std::env::current_exe().map_err(|error| format!("its own program: {error}"))?;
+        let config = objects::parse(&args.algorithm)?;
+        let program = std::env::current_exe().map_err(Error::io("its own program"))?;
         Some((args.name.clone().unwrap_or_else(|| kernel_name(config.name())), program))
     };
     let machine = Machine::default();
     let wanted = WantedAtBoot { algorithm: args.algorithm.clone(), ours: ours.clone() };
-    let changes = machine.plan(&wanted).map_err(fault)?;
+    let changes = machine.plan(&wanted)?;
     let mut text: String = changes.iter().map(Change::lines).collect();
     if let Some((name, _)) = &ours {
         let _ = writeln!(text, "load {} as {name}, and make it the default", args.algorithm);
@@ -326,21 +318,20 @@ fn enable(args: &EnableArgs) -> Result<Verdict, Failure> {
     }
     if let Some((name, _)) = &ours {
         // First, because loading includes a test: an algorithm that does not work here is not made permanent.
-        loaded::load(&objects::parse(&args.algorithm).map_err(|error| error.to_string())?, name, true)?;
+        loaded::load(&objects::parse(&args.algorithm)?, name, true)?;
     }
     if let Err(what) = machine.enable(&changes) {
         if let Some((name, _)) = &ours {
             loaded::unload(name, None)?;
         }
-        return Err(what.to_string());
+        return Err(what.into());
     }
     print(&format!("{text}\nDone; `bbrlab host disable` undoes it.\n"))
 }
 
-fn disable(args: &DisableArgs) -> Result<Verdict, Failure> {
-    let fault = |fault: bbrlab_host::Error| fault.to_string();
+fn disable(args: &DisableArgs) -> Result<Verdict, Error> {
     let machine = Machine::default();
-    let changes = machine.enabled().map_err(fault)?;
+    let changes = machine.enabled()?;
     if changes.is_empty() {
         return print("Nothing is enabled by bbrlab.\n");
     }
@@ -352,7 +343,7 @@ fn disable(args: &DisableArgs) -> Result<Verdict, Failure> {
     if args.dry_run {
         return print(&format!("{undone}\nNothing was changed.\n"));
     }
-    machine.disable().map_err(fault)?;
+    machine.disable()?;
     if let Some(name) = unit {
         loaded::unload(&name, None)?;
     }

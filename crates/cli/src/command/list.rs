@@ -7,7 +7,7 @@ use bbrlab_sim::scenario::{FLOW_OPTIONS, FlowSpec, KEYS, unit_text};
 
 use crate::args::summary;
 use crate::grid::{Align, aligned, wrapped};
-use crate::{Failure, claims};
+use crate::{Error, claims};
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
@@ -48,7 +48,7 @@ pub enum ListWhat {
 }
 
 /// Formats the list as text.
-pub fn list(args: &ListArgs) -> Result<String, Failure> {
+pub fn list(args: &ListArgs) -> Result<String, Error> {
     match args.what.clone().unwrap_or(ListWhat::Algorithms) {
         ListWhat::Algorithms => Ok(algorithms()),
         ListWhat::Experiments { experiments } => claims::list(experiments.as_deref()),
@@ -65,8 +65,8 @@ fn algorithms() -> String {
     aligned(&["algorithm", "description", "source"], &[Align::Left, Align::Text, Align::Text], rows)
 }
 
-fn parameters(algorithm: &str) -> Result<String, Failure> {
-    let flow = FlowSpec::of(algorithm).map_err(|error| error.to_string())?;
+fn parameters(algorithm: &str) -> Result<String, Error> {
+    let flow = FlowSpec::of(algorithm)?;
     let rows = flow.algorithm.parameters().map(|(spec, value)| {
         let shown = |value| unit_text(spec.unit, value);
         let range = if spec.unit == Unit::Switch {
@@ -152,9 +152,9 @@ fn keys_as_markdown() -> String {
 }
 
 /// The scenario language as JSON Schema, with one final line feed.
-fn schema() -> Result<String, Failure> {
+fn schema() -> Result<String, Error> {
     let schema = bbrlab_sim::scenario::schema();
-    serde_json::to_string_pretty(&schema).map(|text| text + "\n").map_err(|error| format!("schema: {error}"))
+    serde_json::to_string_pretty(&schema).map(|text| text + "\n").map_err(Error::encode("schema"))
 }
 
 #[cfg(test)]

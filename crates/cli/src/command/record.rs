@@ -11,7 +11,7 @@ use clap::Args;
 use crate::args::{KeyArgs, RecordKeys};
 use crate::outputs::{self, Target};
 use crate::scenario::{load, trace_reader};
-use crate::{Failure, Verdict, print};
+use crate::{Error, Verdict, print};
 
 /// Arguments of `bbrlab record`.
 #[derive(Debug, Args)]
@@ -33,7 +33,7 @@ pub struct RecordArgs {
 }
 
 /// Records the scenario from the arguments.
-pub fn run(args: &RecordArgs) -> Result<Verdict, Failure> {
+pub fn run(args: &RecordArgs) -> Result<Verdict, Error> {
     let out = Target::check("--out", &args.out)?;
     let sourced = load(args.file.as_deref(), args.keys.overrides(), &args.keys.flows())?;
     let (setup, situation) = (sourced.resolve(&trace_reader)?, sourced.scenario.filled().name);
@@ -54,10 +54,7 @@ pub fn run(args: &RecordArgs) -> Result<Verdict, Failure> {
     }
     print(&format!("{} in {size:.1} kB; received {}\n", counted(recording.records, "call"), received.join(", ")))?;
     if recording.lost > 0 {
-        return Err(format!(
-            "the tap lost {}: the machine was too busy; record it again",
-            counted(recording.lost, "call")
-        ));
+        return Err(Error::TapLost(recording.lost));
     }
     Ok(Verdict::Holds)
 }

@@ -10,7 +10,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use crate::grid::{Align, aligned};
-use crate::{Failure, Verdict, inputs, print};
+use crate::{Error, Verdict, inputs, print};
 
 type Counts = BTreeMap<&'static str, u64>;
 
@@ -30,10 +30,10 @@ pub struct ReplayArgs {
 }
 
 /// Replays the logs.
-pub fn run(args: &ReplayArgs) -> Result<Verdict, Failure> {
+pub fn run(args: &ReplayArgs) -> Result<Verdict, Error> {
     let mut done = Vec::new();
     for file in &args.files {
-        let (header, report) = one(file).map_err(|error| format!("{}: {error}", inputs::name(file)))?;
+        let (header, report) = one(file).map_err(Error::at(inputs::name(file)))?;
         done.push((file, header, report));
     }
     let is_equal = done.iter().all(|(_, _, report)| report.is_equal());
@@ -48,8 +48,8 @@ pub fn run(args: &ReplayArgs) -> Result<Verdict, Failure> {
     Ok(if is_equal { Verdict::Holds } else { Verdict::Fails })
 }
 
-fn one(file: &Path) -> Result<(Header, Report), String> {
-    replay_bytes(&inputs::log(file)?).map_err(|error| error.to_string())
+fn one(file: &Path) -> Result<(Header, Report), Error> {
+    Ok(replay_bytes(&inputs::log(file)?)?)
 }
 
 fn document(file: &Path, header: &Header, report: &Report) -> Value {

@@ -15,7 +15,7 @@ use crate::outputs::{self, Target};
 use crate::progress::Progress;
 use crate::provenance::{provenance, quoted};
 use crate::runner::Runner;
-use crate::{Failure, Verdict, print};
+use crate::{Error, Verdict, print};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -48,7 +48,7 @@ pub struct ReproduceArgs {
 }
 
 /// Runs the selected claims.
-pub fn reproduce(args: &ReproduceArgs) -> Result<Verdict, Failure> {
+pub fn reproduce(args: &ReproduceArgs) -> Result<Verdict, Error> {
     let experiments = chosen(load_experiments(args.experiments.as_deref())?, &args.ids)?;
     let json = Target::asked("--json", args.json.as_deref())?;
     let report = Target::asked("--report", args.report.as_deref())?;
@@ -70,8 +70,8 @@ pub fn reproduce(args: &ReproduceArgs) -> Result<Verdict, Failure> {
 }
 
 /// Runs them on the requested backend; the simulator's figures are added beside a real kernel's.
-fn run(args: &ReproduceArgs, experiments: &[Experiment]) -> Result<Vec<ExperimentOutcome>, Failure> {
-    let on: Backend = args.on.parse().map_err(|error| format!("--on: {error}"))?;
+fn run(args: &ReproduceArgs, experiments: &[Experiment]) -> Result<Vec<ExperimentOutcome>, Error> {
+    let on: Backend = args.on.parse().map_err(Error::flag("--on"))?;
     let runner = Runner::of(on)?;
     let first_seed = |scenario: &Scenario| !args.one_seed || scenario.seed == args.seed;
     let there = |scenario: &Scenario, setup: &Setup| {
@@ -108,21 +108,20 @@ fn run_in(
     args: &ReproduceArgs,
     experiments: &[Experiment],
     runner: &experiment::RunSetup<'_>,
-) -> Result<Vec<ExperimentOutcome>, Failure> {
+) -> Result<Vec<ExperimentOutcome>, Error> {
     let progress = Progress::new("reproducing", experiments.iter().map(Experiment::run_count).sum());
     let outcomes = experiment::run_all(experiments, args.seed, runner, &|_, _| progress.tick());
-    outcomes.into_iter().collect::<Result<_, _>>().map_err(|error| error.to_string())
+    Ok(outcomes.into_iter().collect::<Result<_, _>>()?)
 }
 
-fn chosen(experiments: Vec<Experiment>, ids: &[String]) -> Result<Vec<Experiment>, Failure> {
+fn chosen(experiments: Vec<Experiment>, ids: &[String]) -> Result<Vec<Experiment>, Error> {
     let is = |experiment: &Experiment, id: &str| experiment.id.eq_ignore_ascii_case(id);
     if let Some(id) = ids.iter().find(|id| !experiments.iter().any(|experiment| is(experiment, id))) {
         let near = nearest(id, experiments.iter().map(|experiment| experiment.id.as_str()));
-        let near = near.map_or(String::new(), |near| format!(" (did you mean {near}?)"));
-        return Err(format!("no experiment {id:?}{near}; see `bbrlab list experiments`"));
+        return Err(Error::UnknownExperiment { id: id.clone(), near: near.map(str::to_owned) });
     }
     if experiments.is_empty() {
-        return Err("no experiment is there; name a directory that holds some with --experiments DIR".to_owned());
+        return Err(Error::NoExperiments);
     }
     let wanted = |experiment: &Experiment| ids.is_empty() || ids.iter().any(|id| is(experiment, id));
     Ok(experiments.into_iter().filter(wanted).collect())

@@ -21,7 +21,7 @@ use crate::provenance::provenance;
 use crate::runner::{self, Runner};
 use crate::scenario::{load, trace_reader};
 use crate::traces::Traces;
-use crate::{Failure, Verdict, print, table};
+use crate::{Error, Verdict, print, table};
 use bbrlab_live::clock::Stopwatch;
 
 /// Flags of `bbrlab run`; each of the first group is also a key of the scenario file.
@@ -64,7 +64,7 @@ struct Outputs {
 type KeptOutputs = (Vec<PendingFile>, Option<String>);
 
 /// Runs the command.
-pub fn run(args: &RunArgs) -> Result<Verdict, Failure> {
+pub fn run(args: &RunArgs) -> Result<Verdict, Error> {
     let sourced = load(args.file.as_deref(), args.keys.overrides(), &args.keys.flows())?;
     let on = sourced.scenario.filled().on;
     let mut session = Session::of(&sourced, &trace_reader)?;
@@ -108,7 +108,7 @@ fn shown(document: &Value, finished: &[Finished<KeptOutputs>], expectations: &[E
 }
 
 impl Outputs {
-    fn check(args: &RunArgs, runs: usize, runner: &Runner) -> Result<Self, Failure> {
+    fn check(args: &RunArgs, runs: usize, runner: &Runner) -> Result<Self, Error> {
         let outputs = Self {
             json: Target::asked("--json", args.json.as_deref())?,
             report: Target::asked("--report", args.report.as_deref())?,
@@ -117,7 +117,8 @@ impl Outputs {
         let all: Vec<&Target> = outputs.targets().collect();
         outputs::check_distinct(all.iter().copied())?;
         if let Some(target) = all.iter().find(|target| args.file.as_deref().is_some_and(|file| target.is(file))) {
-            return Err(format!("{}: it names the scenario's own file; name another", target.flag()));
+            let rule = "it names the scenario's own file; name another";
+            return Err(Error::Rule { place: target.flag(), rule });
         }
         Ok(outputs)
     }
@@ -133,7 +134,7 @@ impl Outputs {
         expectations: &[Expectation],
         finished: &mut [Finished<KeptOutputs>],
         setup: Option<&Setup>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), Error> {
         let mut files = Vec::new();
         let first = finished.first().and_then(|one| one.output.as_ref());
         if let (Some(report), Some(output)) = (&self.report, first) {

@@ -13,7 +13,7 @@ use bbrlab_http::serve::Settings;
 use bbrlab_sim::scenario::{TimeSpan, Volume};
 use clap::Args;
 
-use crate::{Failure, Verdict};
+use crate::{Error, Verdict};
 #[cfg(feature = "quic")]
 use crate::{interrupt, print};
 
@@ -81,27 +81,26 @@ pub struct ServeArgs {
 pub struct ListenAddress(pub SocketAddr);
 
 impl FromStr for ListenAddress {
-    type Err = String;
+    type Err = Error;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, Error> {
         let port = text.strip_prefix(':').unwrap_or(text);
         let own = port.parse().map(|port| SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port));
-        own.or_else(|_| text.parse())
-            .map(Self)
-            .map_err(|_| format!("{text:?} is not an address with a port; write 4433, 127.0.0.1:4433 or [::1]:4433"))
+        own.or_else(|_| text.parse()).map(Self).map_err(|_| Error::Address(text.to_owned()))
     }
 }
 
 /// Serves until it is interrupted.
 #[cfg(feature = "quic")]
-pub fn run(args: &ServeArgs) -> Result<Verdict, Failure> {
+pub fn run(args: &ServeArgs) -> Result<Verdict, Error> {
     let memory_bytes = args.memory.map_or(0, |size| size.0);
     if args.root.is_none() && memory_bytes == 0 {
-        return Err("serve: nothing to serve; give --root DIR, --memory SIZE or both".to_owned());
+        let rule = "nothing to serve; give --root DIR, --memory SIZE or both";
+        return Err(Error::Rule { place: "serve", rule });
     }
     let patience = Duration::from_nanos(args.patience.0);
     if patience < PATIENCE_MIN {
-        return Err(format!("--patience: \"{}\" is too short; write 100ms or more", args.patience));
+        return Err(Error::too_short_patience(args.patience));
     }
     let (tcp, quic) = match (args.tcp, args.quic) {
         (None, None) => (Some(TCP), Some(QUIC)),
@@ -130,8 +129,8 @@ pub fn run(args: &ServeArgs) -> Result<Verdict, Failure> {
 
 /// Reports the missing feature.
 #[cfg(not(feature = "quic"))]
-pub fn run(_args: &ServeArgs) -> Result<Verdict, Failure> {
-    Err("serve: this build has no QUIC; build with the feature quic".to_owned())
+pub fn run(_args: &ServeArgs) -> Result<Verdict, Error> {
+    Err(Error::NoQuic("serve".to_owned()))
 }
 
 #[cfg(test)]

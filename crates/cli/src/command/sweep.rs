@@ -19,7 +19,7 @@ use crate::grid::{Align, aligned};
 use crate::outputs::{self, Target};
 use crate::progress::Progress;
 use crate::provenance::provenance;
-use crate::{Failure, Verdict, inputs, print};
+use crate::{Error, Verdict, inputs, print};
 
 /// Files in a sweep's directory, and nothing else: description, rows of each block, series of each run, table of all
 /// rows.
@@ -86,10 +86,11 @@ pub struct SweepArgs {
 const LISTED: usize = 4;
 
 /// Runs the command.
-pub fn sweep(args: &SweepArgs) -> Result<Verdict, Failure> {
+pub fn sweep(args: &SweepArgs) -> Result<Verdict, Error> {
     crate::start_threads()?;
     if inputs::is_stdin(&args.out) {
-        return Err("--out: -: a sweep is a directory of files; name one, as in out/sweep".to_owned());
+        let rule = "a sweep is a directory of files; name one, as in out/sweep";
+        return Err(Error::PathRule { flag: "--out", path: args.out.clone(), rule });
     }
     let sweep = specified(args)?;
     let shown = shown(args)?;
@@ -98,11 +99,10 @@ pub fn sweep(args: &SweepArgs) -> Result<Verdict, Failure> {
     baseline(args, &sweep)?;
     if let Some(axis) = args.tree.as_deref().filter(|axis| sweep.product().axes().iter().all(|(name, _)| name != axis))
     {
-        return Err(format!("--tree: there is no axis {axis:?}; write one of the sweep's"));
+        return Err(Error::UnknownAxis(axis.to_owned()));
     }
     if args.fresh {
-        remove(&args.out)
-            .map_err(|error| format!("--fresh: {}: {}", args.out.display(), bbrlab_host::can_not(&error)))?;
+        remove(&args.out).map_err(Error::output("--fresh", &args.out))?;
     }
     let place = SweepDirectory::open(&args.out, &sweep)?;
     if args.samples {
@@ -113,7 +113,7 @@ pub fn sweep(args: &SweepArgs) -> Result<Verdict, Failure> {
     let runs = pending.iter().map(|&block| sweep.block(block).len()).sum();
     let progress = Progress::new("sweeping", runs);
     let writing = Mutex::new(());
-    pending.par_iter().with_max_len(1).try_for_each(|&block| -> Result<(), Failure> {
+    pending.par_iter().with_max_len(1).try_for_each(|&block| -> Result<(), Error> {
         let rows: Vec<Row> = sweep
             .block(block)
             .map(|index| {
@@ -145,10 +145,10 @@ pub fn sweep(args: &SweepArgs) -> Result<Verdict, Failure> {
 }
 
 /// The value that the page's ratios refer to.
-fn baseline(args: &SweepArgs, sweep: &Sweep) -> Result<Option<(usize, String)>, Failure> {
+fn baseline(args: &SweepArgs, sweep: &Sweep) -> Result<Option<(usize, String)>, Error> {
     sweep::baseline(sweep, args.against.as_deref()).map_err(|labels| match labels.as_slice() {
-        [] => "--against: the sweep has no axis of names; leave it out".to_owned(),
-        labels => format!("--against: write one of {}", labels.join(", ")),
+        [] => Error::Rule { place: "--against", rule: "the sweep has no axis of names; leave it out" },
+        _ => Error::Baseline(labels),
     })
 }
 
@@ -158,7 +158,7 @@ fn page(
     cells: &Cells,
     shown: &[Metric],
     title: &str,
-) -> Result<bbrlab_report::Report, Failure> {
+) -> Result<bbrlab_report::Report, Error> {
     let base = baseline(args, sweep)?;
     let mut page = sweep::page(sweep, cells, shown, base.as_ref().map(|(place, _)| *place), title);
     let axes: Vec<String> = sweep
@@ -189,40 +189,38 @@ fn one(
     place: &SweepDirectory,
     index: usize,
     writing: &Mutex<()>,
-) -> Result<Row, Failure> {
+) -> Result<Row, Error> {
     if !args.samples {
         return Ok(sweep.run(index)?);
     }
     let (row, setup, mut output) = sweep.run_with_series(index)?;
-    output.result.scenario =
-        serde_json::to_value(sweep.setup(index)?.0).map_err(|error| format!("scenario: {error}"))?;
+    output.result.scenario = serde_json::to_value(sweep.setup(index)?.0).map_err(Error::encode("scenario"))?;
     let record =
         bbrlab_report::export::Record { setup: &setup, result: &output.result, trace: &output.trace, packets: &[] };
-    let bytes = parquet::samples(&record).map_err(|error| format!("--samples: {error}"))?;
+    let bytes = parquet::samples(&record).map_err(Error::flag("--samples"))?;
     let _alone = writing.lock();
     place.put(&place.dir.join(SAMPLES).join(format!("{:016x}.parquet", row.id)), |to| to.write_all(&bytes))?;
     Ok(row)
 }
 
 /// The sweep specified by file and flags.
-fn specified(args: &SweepArgs) -> Result<Sweep, Failure> {
+fn specified(args: &SweepArgs) -> Result<Sweep, Error> {
     let mut base = toml::Table::new();
     let mut axes: Vec<Vary> = Vec::new();
     if let Some(path) = &args.file {
-        let text =
-            inputs::scenario(path).map_err(|error| format!("{}: {error}; name a sweep in TOML", inputs::name(path)))?;
-        base = text.parse::<toml::Table>().map_err(|error| {
-            let line = error.span().map_or(1, |span| 1 + text[..span.start].matches('\n').count());
-            format!("{}:{line}: {}", inputs::name(path), error.message().lines().next().unwrap_or_default())
+        let file = inputs::name(path);
+        let text = inputs::scenario(path).map_err(Error::input(&file, "a sweep in TOML"))?;
+        base = text.parse::<toml::Table>().map_err(|source| {
+            let line = source.span().map_or(1, |span| 1 + text[..span.start].matches('\n').count());
+            Error::Toml { file: file.clone(), line, source }
         })?;
         if let Some(vary) = base.remove("vary") {
-            axes = vary_of(vary).map_err(|error| format!("{}: vary: {error}", inputs::name(path)))?;
+            axes = vary_of(vary).map_err(Error::at(format!("{file}: vary")))?;
         }
     }
     for (key, text) in args.keys.overrides() {
-        let flag = format!("--{}", key.replace('_', "-"));
         if let Some(vary) = args.vary.iter().find(|vary| vary.split('=').next().map(str::trim) == Some(key)) {
-            return Err(format!("{flag}: --vary {vary} sets it; leave out one of them"));
+            return Err(Error::SetTwice { key, vary: vary.clone() });
         }
         base.insert(key.to_owned(), toml::Value::String(text.to_owned()));
     }
@@ -232,9 +230,9 @@ fn specified(args: &SweepArgs) -> Result<Sweep, Failure> {
     }
     let mut flags: Vec<String> = Vec::new();
     for text in &args.vary {
-        let vary = axis::parse(text).map_err(|error| format!("--vary: {error}"))?;
+        let vary = axis::parse(text).map_err(Error::flag("--vary"))?;
         if flags.contains(&vary.name) {
-            return Err(format!("--vary: axis {:?} appears twice; write all its values in one --vary", vary.name));
+            return Err(Error::AxisTwice(vary.name));
         }
         flags.push(vary.name.clone());
         match axes.iter_mut().find(|known| known.name == vary.name) {
@@ -243,7 +241,8 @@ fn specified(args: &SweepArgs) -> Result<Sweep, Failure> {
         }
     }
     if axes.is_empty() {
-        return Err("--vary: a sweep has an axis; write as in --vary rate=1mbit..1gbit:7".to_owned());
+        let rule = "a sweep has an axis; write as in --vary rate=1mbit..1gbit:7";
+        return Err(Error::Rule { place: "--vary", rule });
     }
     if axes.iter().any(|vary| vary.name == "cc") && !base.contains_key("flow") {
         base.insert("flow".to_owned(), vec!["{cc}".to_owned()].into());
@@ -261,32 +260,35 @@ fn build() -> String {
 }
 
 /// The `[[vary]]` tables of a file.
-fn vary_of(value: toml::Value) -> Result<Vec<Vary>, String> {
-    let tables: Vec<Vary> = bbrlab_sim::scenario::read(value).map_err(|error| error.to_string())?;
+fn vary_of(value: toml::Value) -> Result<Vec<Vary>, Error> {
+    let tables: Vec<Vary> = bbrlab_sim::scenario::read(value)?;
     tables.into_iter().map(|vary| Ok(axis::vary(&vary.name, vary.values)?)).collect()
 }
 
 /// The figures to show, by name.
-fn shown(args: &SweepArgs) -> Result<Vec<Metric>, Failure> {
+fn shown(args: &SweepArgs) -> Result<Vec<Metric>, Error> {
     if args.show.is_empty() {
         return Ok(sweep::shown_by_default());
     }
     let place = |name: &String| {
         Metric::named(name).ok_or_else(|| {
-            let known: Vec<&str> = Metric::ALL.iter().map(|metric| metric.name()).collect();
-            format!("--show: there is no figure {name:?}; there are {}", known.join(", "))
+            let known = Metric::ALL.iter().map(|metric| metric.name()).collect();
+            Error::UnknownFigure { name: name.clone(), known }
         })
     };
     args.show.iter().map(place).collect()
 }
 
 /// Parses `2/5` as (1, 5): the second of five shares.
-fn shard(text: Option<&str>) -> Result<(usize, usize), Failure> {
+fn shard(text: Option<&str>) -> Result<(usize, usize), Error> {
     let Some(text) = text else { return Ok((0, 1)) };
     let parts = text.split_once('/').and_then(|(i, n)| Some((i.parse::<usize>().ok()?, n.parse::<usize>().ok()?)));
     match parts {
         Some((i, n)) if (1..=n).contains(&i) => Ok((i - 1, n)),
-        _ => Err(format!("--shard: {text:?} is not a shard; write I/N with I from 1 to N, as in 2/5")),
+        _ => {
+            let problem = "is not a shard; write I/N with I from 1 to N, as in 2/5";
+            Err(Error::Value { flag: "--shard", found: text.to_owned(), problem })
+        }
     }
 }
 
@@ -326,12 +328,11 @@ struct SweepDirectory {
 
 impl SweepDirectory {
     /// Creates the directory, or opens the same sweep in it. Shards may do so concurrently.
-    fn open(dir: &Path, sweep: &Sweep) -> Result<Self, Failure> {
-        let fault = |what: &str| format!("--out: {}: {what}", dir.display());
-        let io = |error: std::io::Error| fault(&bbrlab_host::can_not(&error));
+    fn open(dir: &Path, sweep: &Sweep) -> Result<Self, Error> {
+        let fault = |rule| Error::PathRule { flag: "--out", path: dir.to_owned(), rule };
         let place = Self { dir: dir.to_owned() };
-        let spec = serde_json::to_string_pretty(sweep.spec()).map_err(|error| format!("sweep: {error}"))? + "\n";
-        fs::create_dir_all(dir).map_err(io)?;
+        let spec = serde_json::to_string_pretty(sweep.spec()).map_err(Error::encode("sweep"))? + "\n";
+        fs::create_dir_all(dir).map_err(Error::output("--out", dir))?;
         match fs::read_to_string(dir.join(SPEC)) {
             Ok(there) if there == spec => {}
             Ok(_) => {
@@ -350,9 +351,9 @@ impl SweepDirectory {
         Ok(place)
     }
 
-    fn subdirectory(&self, name: &str) -> Result<(), Failure> {
+    fn subdirectory(&self, name: &str) -> Result<(), Error> {
         let made = fs::create_dir_all(self.dir.join(name));
-        made.map_err(|error| format!("--out: {}: {}", self.dir.display(), bbrlab_host::can_not(&error)))
+        made.map_err(Error::output("--out", &self.dir))
     }
 
     fn block(&self, block: usize) -> PathBuf {
@@ -364,16 +365,16 @@ impl SweepDirectory {
         self.block(block).exists()
     }
 
-    fn write(&self, block: usize, rows: &[Row]) -> Result<(), Failure> {
+    fn write(&self, block: usize, rows: &[Row]) -> Result<(), Error> {
         self.put(&self.block(block), |to| rows.iter().try_for_each(|row| writeln!(to, "{row}")))
     }
 
-    fn put(&self, file: &Path, fill: impl FnOnce(ByteWriter<'_>) -> std::io::Result<()>) -> Result<(), Failure> {
+    fn put(&self, file: &Path, fill: impl FnOnce(ByteWriter<'_>) -> std::io::Result<()>) -> Result<(), Error> {
         outputs::commit(Target::check("--out", file)?.write(fill)?.into_iter().collect())
     }
 
     /// Merges all blocks to one table, group by group, and returns the medians for the plots.
-    fn merge(&self, sweep: &Sweep) -> Result<Cells, Failure> {
+    fn merge(&self, sweep: &Sweep) -> Result<Cells, Error> {
         let mut cells = Cells::new(sweep);
         let target = Target::check("--out", &self.dir.join(RUNS))?;
         let mut fault = None;
@@ -398,10 +399,11 @@ impl SweepDirectory {
             writer.finish().map(drop)
         });
         if let Some(block) = fault {
-            return Err(format!("{}: it is damaged; remove it and run the sweep again", block.display()));
+            return Err(Error::DamagedBlock(block));
         }
         if cells.len() != sweep.product().len() {
-            return Err(format!("--out: {}: a block lacks rows; remove it and run again", self.dir.display()));
+            let rule = "a block lacks rows; remove it and run again";
+            return Err(Error::PathRule { flag: "--out", path: self.dir.clone(), rule });
         }
         outputs::commit(written?.into_iter().collect())?;
         Ok(cells)

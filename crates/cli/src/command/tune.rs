@@ -17,7 +17,7 @@ use crate::grid::{Align, aligned};
 use crate::outputs::{self, Target};
 use crate::progress::Progress;
 use crate::provenance::provenance;
-use crate::{Failure, Verdict, inputs, print};
+use crate::{Error, Verdict, inputs, print};
 
 /// Flags of `bbrlab tune`.
 #[derive(Debug, Args)]
@@ -66,9 +66,9 @@ pub struct TuneArgs {
 }
 
 /// Runs the command.
-pub fn tune(args: &TuneArgs) -> Result<Verdict, Failure> {
+pub fn tune(args: &TuneArgs) -> Result<Verdict, Error> {
     crate::start_threads()?;
-    let objective = Objective::named(&args.objective).map_err(|error| format!("--objective: {error}"))?;
+    let objective = Objective::named(&args.objective).map_err(Error::flag("--objective"))?;
     let mut population = inputs::population(&args.population)?;
     if args.no_rivals {
         population = population.without_rivals();

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use bbrlab_study::ab::AssignmentUnit;
 use clap::{Args, Subcommand, ValueEnum};
 
-use crate::{Failure, Verdict};
+use crate::{Error, Verdict};
 
 /// Arguments of `bbrlab ab`.
 #[derive(Debug, Args)]
@@ -181,7 +181,7 @@ pub struct ReportArgs {
 }
 
 /// Runs the requested subcommand.
-pub fn ab(args: &AbArgs) -> Result<Verdict, Failure> {
+pub fn ab(args: &AbArgs) -> Result<Verdict, Error> {
     match &args.what {
         AbCommand::Start(args) => start(args),
         AbCommand::Split(args) => status::split(args),
@@ -192,12 +192,12 @@ pub fn ab(args: &AbArgs) -> Result<Verdict, Failure> {
 }
 
 #[cfg(feature = "host")]
-fn start(args: &StartArgs) -> Result<Verdict, Failure> {
+fn start(args: &StartArgs) -> Result<Verdict, Error> {
     start::start(args)
 }
 
 #[cfg(not(feature = "host"))]
-fn start(args: &StartArgs) -> Result<Verdict, Failure> {
+fn start(args: &StartArgs) -> Result<Verdict, Error> {
     let _ = config::request(args)?;
-    Err(super::host::WITHOUT.to_owned())
+    Err(Error::NoLoader)
 }

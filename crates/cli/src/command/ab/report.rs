@@ -9,21 +9,21 @@ use super::ReportArgs;
 use crate::grid::{Align, aligned};
 use crate::outputs::{self, Target};
 use crate::provenance::provenance;
-use crate::{Failure, Verdict, inputs, print};
+use crate::{Error, Verdict, inputs, print};
 
 /// Judges the records, and writes the requested outputs.
-pub fn report(args: &ReportArgs) -> Result<Verdict, Failure> {
+pub fn report(args: &ReportArgs) -> Result<Verdict, Error> {
     let folder = Folder(args.dir.clone());
-    let test = folder.experiment().map_err(|error| error.to_string())?;
+    let test = folder.experiment()?;
     let json = Target::asked("--json", args.json.as_deref())?;
     let report = Target::asked("--report", args.report.as_deref())?;
     outputs::check_distinct(json.iter().chain(&report))?;
     let prefixes = args.classes.as_deref().map(|path| {
         let parsed = inputs::classes(path).and_then(|text| Ok(Prefixes::parse(&text, test.keep)?));
-        parsed.map_err(|error| format!("--classes: {}: {error}", inputs::name(path)))
+        parsed.map_err(Error::at(inputs::name(path))).map_err(Error::flag("--classes"))
     });
     let prefixes = prefixes.transpose()?.unwrap_or_default();
-    let found = ab::judge(&test, &folder.rows(&test).map_err(|error| error.to_string())?, &prefixes, args.seed);
+    let found = ab::judge(&test, &folder.rows(&test)?, &prefixes, args.seed);
     let version = env!("CARGO_PKG_VERSION");
     let mut files = Vec::new();
     if let Some(report) = &report {

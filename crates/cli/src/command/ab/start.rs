@@ -10,7 +10,7 @@ use bbrlab_live::{hook, kernel};
 use bbrlab_stats::plural::counted;
 
 use super::{StartArgs, config};
-use crate::{Failure, Verdict, interrupt, print};
+use crate::{Error, Verdict, interrupt, print};
 
 /// True once the end of the test was requested.
 static ENDS: AtomicBool = AtomicBool::new(false);
@@ -25,12 +25,12 @@ fn trial(name: &str) -> Result<(), TrialError> {
 }
 
 /// Runs a test until it ends.
-pub fn start(args: &StartArgs) -> Result<Verdict, Failure> {
+pub fn start(args: &StartArgs) -> Result<Verdict, Error> {
     let asked = config::request(args)?;
     // The first signal ends the test in order, the second the process.
     interrupt::on_signal(|| !ENDS.swap(true, Ordering::SeqCst));
     let callbacks = Callbacks { trial, acting: hook::sock_ops_of, tell, ends: &ENDS };
-    let run = Run::start(&asked, callbacks).map_err(|error| error.to_string())?;
+    let run = Run::start(&asked, callbacks)?;
     let (test, out) = (run.test(), run.out().to_owned());
     print(&format!(
         "{} on {}: {}\nrecords in {}; Ctrl-C or `bbrlab ab stop` ends it, `bbrlab ab split` changes the shares\n",
@@ -39,7 +39,7 @@ pub fn start(args: &StartArgs) -> Result<Verdict, Failure> {
         test.shown(&asked.shares),
         out.display(),
     ))?;
-    let test = run.run().map_err(|error| error.to_string())?;
+    let test = run.run()?;
     let counts = &test.counts;
     let connections: u64 = counts.arms.iter().map(|arm| arm.established).sum();
     print(&format!(

@@ -10,39 +10,35 @@ use bbrlab_study::ab::{Experiment, Shares};
 
 use super::{SplitArgs, StatusArgs, StopArgs};
 use crate::grid::{Align, aligned};
-use crate::{Failure, Verdict, print};
-
-fn said(error: bbrlab_host::Error) -> Failure {
-    error.to_string()
-}
+use crate::{Error, Verdict, print};
 
 /// Changes the shares of a running test.
-pub fn split(args: &SplitArgs) -> Result<Verdict, Failure> {
-    let folder = running(args.out.as_deref()).map_err(said)?;
-    let test = folder.experiment().map_err(said)?;
+pub fn split(args: &SplitArgs) -> Result<Verdict, Error> {
+    let folder = running(args.out.as_deref())?;
+    let test = folder.experiment()?;
     let shares = Shares::parse(&args.shares, test.arms.len())?;
-    folder.ask(&format!("split {}", shares.text())).map_err(said)?;
+    folder.ask(&format!("split {}", shares.text()))?;
     print(&format!("from the next connection on: {}\n", test.shown(&shares)))
 }
 
 /// Ends a running test.
-pub fn stop(args: &StopArgs) -> Result<Verdict, Failure> {
-    let folder = running(args.out.as_deref()).map_err(said)?;
-    folder.ask("stop").map_err(said)?;
+pub fn stop(args: &StopArgs) -> Result<Verdict, Error> {
+    let folder = running(args.out.as_deref())?;
+    folder.ask("stop")?;
     print(&format!("ended; bbrlab ab report {}\n", folder.0.display()))
 }
 
 /// Lists running tests, and cleans up after killed ones.
-pub fn status(args: &StatusArgs) -> Result<Verdict, Failure> {
+pub fn status(args: &StatusArgs) -> Result<Verdict, Error> {
     let (mut text, mut tests) = (String::new(), Vec::new());
     for entry in Entry::all() {
         let folder = Folder(entry.out.clone());
         if folder.runs() {
-            let test = folder.experiment().map_err(said)?;
+            let test = folder.experiment()?;
             text += &shown(&entry, &test);
             tests.push(serde_json::json!({ "runs": true, "pid": entry.pid, "out": entry.out, "test": test }));
         } else {
-            let saved = entry.clear_up().map_err(said)?;
+            let saved = entry.clear_up()?;
             let _ = writeln!(
                 text,
                 "{}  ended without notice: it was killed, or its machine stopped. Nothing of it is left in the kernel: new connections have had the \

@@ -8,14 +8,14 @@ use std::time::Duration;
 use bbrlab_live::watch::{ConnectionState, Filter, Watcher};
 use bbrlab_study::measured::{Connection, LatestSamples};
 
-use crate::Failure;
+use crate::Error;
 use crate::progress::Progress;
 
 /// Sampling interval. Rates are means over it: long enough that a burst of ACKs does not count as a rate.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Returns the connections that sent anything during `looks` intervals.
-pub fn connections(looks: u32) -> Result<Vec<Connection>, Failure> {
+pub fn connections(looks: u32) -> Result<Vec<Connection>, Error> {
     let mut watcher = Watcher::default();
     watcher.sample(&Filter::default())?;
     let mut found = Findings::default();
@@ -28,9 +28,7 @@ pub fn connections(looks: u32) -> Result<Vec<Connection>, Failure> {
     drop(progress);
     let connections = found.into_connections();
     if connections.is_empty() {
-        return Err(format!(
-            "no connection of this machine sent anything within {looks} s; try under load, or give --rate and --rtt"
-        ));
+        return Err(Error::NothingSent(looks));
     }
     Ok(connections)
 }

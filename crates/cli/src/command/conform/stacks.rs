@@ -4,10 +4,10 @@
 use bbrlab_core::AlgorithmConfig;
 use bbrlab_lab::conform::{Cell, ScriptRun, Subject};
 use bbrlab_sim::backend::Stack;
-use bbrlab_sim::scenario::{Backend, meant};
+use bbrlab_sim::scenario::Backend;
 use bbrlab_sim::setup::Peer;
 
-use crate::Failure;
+use crate::Error;
 
 /// Separator before one of our controllers; a stack's own follows a colon.
 const OURS: char = '+';
@@ -15,7 +15,7 @@ const OURS: char = '+';
 const CELLS: [&str; 6] = ["1mbit/10ms", "1mbit/100ms", "20mbit/10ms", "20mbit/100ms", "500mbit/10ms", "500mbit/100ms"];
 
 /// Resolves the name, in these cells or the default ones; none if it does not belong to a stack.
-pub fn named(name: &str, cells: &[Cell]) -> Option<Result<Subject, Failure>> {
+pub fn named(name: &str, cells: &[Cell]) -> Option<Result<Subject, Error>> {
     if let Some(peer) = Peer::named(name) {
         return Some(
             is_bbr(name, peer.stack, name).and_then(|()| Ok(Subject::peer(peer, chosen(cells)?, play(name)?))),
@@ -25,41 +25,41 @@ pub fn named(name: &str, cells: &[Cell]) -> Option<Result<Subject, Failure>> {
     Some(ours(name, stack, algorithm, cells))
 }
 
-fn ours(name: &str, stack: &str, algorithm: &str, cells: &[Cell]) -> Result<Subject, Failure> {
+fn ours(name: &str, stack: &str, algorithm: &str, cells: &[Cell]) -> Result<Subject, Error> {
     if AlgorithmConfig::named(algorithm).is_none() {
-        return Err(format!("{name}: no algorithm {algorithm:?}{}; see `bbrlab list algorithms`", meant(algorithm)));
+        return Err(Error::at(name)(Error::UnknownAlgorithm(algorithm.to_owned())));
     }
     let stacks = Backend::ALL.into_iter().filter_map(|on| on.stack());
     let Some(stack) = stacks.into_iter().find(|own| own.name() == stack) else {
-        return Err(format!("{name}: no QUIC stack {stack:?}; write s2n or noq, as in s2n+bbr3"));
+        return Err(Error::UnknownStack { subject: name.to_owned(), stack: stack.to_owned() });
     };
     is_bbr(name, stack, algorithm)?;
     Ok(Subject::hosted(name, algorithm, chosen(cells)?, stack, play(name)?))
 }
 
-fn is_bbr(name: &str, stack: Stack, cc: &str) -> Result<(), Failure> {
+fn is_bbr(name: &str, stack: Stack, cc: &str) -> Result<(), Error> {
     if cc.rsplit(':').next().is_some_and(|own| own.starts_with("bbr")) {
         return Ok(());
     }
-    Err(format!("{name}: the draft's requirements apply to BBR only; name a BBR, as in {}+bbr3", stack.name()))
+    Err(Error::NotBbr { subject: name.to_owned(), stack: stack.name() })
 }
 
-fn chosen(cells: &[Cell]) -> Result<Vec<Cell>, Failure> {
+fn chosen(cells: &[Cell]) -> Result<Vec<Cell>, Error> {
     if !cells.is_empty() {
         return Ok(cells.to_vec());
     }
-    CELLS.iter().map(|text| text.parse().map_err(|error| format!("{text}: {error}"))).collect()
+    CELLS.iter().map(|text| text.parse().map_err(Error::at(text))).collect()
 }
 
 #[cfg(feature = "quic")]
 #[expect(clippy::unnecessary_wraps, reason = "a build without QUIC has none")]
-fn play(_name: &str) -> Result<ScriptRun, Failure> {
+fn play(_name: &str) -> Result<ScriptRun, Error> {
     Ok(|stack, setup, script| Ok(bbrlab_quic::backend::run_scripted(stack, setup, script)?))
 }
 
 #[cfg(not(feature = "quic"))]
-fn play(name: &str) -> Result<ScriptRun, Failure> {
-    Err(format!("{name}: this build has no QUIC; build with the feature quic"))
+fn play(name: &str) -> Result<ScriptRun, Error> {
+    Err(Error::NoQuic(name.to_owned()))
 }
 
 #[cfg(test)]
@@ -79,7 +79,7 @@ mod tests {
     fn what_is_no_bbr_of_a_stack_is_refused() {
         for (name, wrong) in [("s2n+bbr9", "bbr9"), ("quinn+bbr3", "quinn"), ("noq:cubic", "BBR"), ("s2n+reno", "BBR")]
         {
-            let said = named(name, &[]).and_then(Result::err).unwrap_or_default();
+            let said = named(name, &[]).and_then(Result::err).map_or_else(String::new, |error| error.to_string());
             assert!(said.starts_with(name) && said.contains(wrong), "{name}: {said}");
         }
     }

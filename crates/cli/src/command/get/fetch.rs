@@ -9,11 +9,10 @@ use std::time::Duration;
 use bbrlab_http::get::file::Destination;
 use bbrlab_http::get::{self, Anchor, Downloads, FinishedDownload, Settings, Trust, Url};
 use bbrlab_http::serve::qlog::Logs;
-use bbrlab_stats::plural::counted;
 
 use super::{GetArgs, shown};
 use crate::progress::Progress;
-use crate::{Failure, Verdict, interrupt, print};
+use crate::{Error, Verdict, interrupt, print};
 
 /// Minimum of `--patience`.
 const PATIENCE_MIN: Duration = Duration::from_millis(100);
@@ -29,12 +28,12 @@ impl get::Progress for Progress {
 }
 
 /// Runs the downloads that the arguments request.
-pub fn run(args: &GetArgs) -> Result<Verdict, Failure> {
+pub fn run(args: &GetArgs) -> Result<Verdict, Error> {
     let urls: Vec<Url> = args.urls.iter().map(|url| Url::parse(url)).collect::<Result<_, _>>()?;
     let places = places(args, &urls)?;
     let patience = Duration::from_nanos(args.patience.0);
     if patience < PATIENCE_MIN {
-        return Err(format!("--patience: \"{}\" is too short; write 100ms or more", args.patience));
+        return Err(Error::too_short_patience(args.patience));
     }
     if let Some(cc) = &args.cc {
         get::check_cc(cc, &urls)?;
@@ -42,7 +41,7 @@ pub fn run(args: &GetArgs) -> Result<Verdict, Failure> {
     let is_quic = urls.iter().any(Url::is_quic);
     let trust = if is_quic { Some(Trust::new(anchor(args))?) } else { None };
     if args.qlog.is_some() && !is_quic {
-        return Err("--qlog: qlog is QUIC's; fetch an https:// URL".to_owned());
+        return Err(Error::Rule { place: "--qlog", rule: "qlog is QUIC's; fetch an https:// URL" });
     }
     let logs = Logs::of(args.qlog.as_deref())?;
     let settings = Settings { cc: args.cc.clone(), patience, trust, logs };
@@ -60,14 +59,14 @@ pub fn run(args: &GetArgs) -> Result<Verdict, Failure> {
     let results = get::run(downloads, settings, progress)?;
     let (done, failed): (Vec<_>, Vec<_>) = results.into_iter().partition(Result::is_ok);
     let done: Vec<FinishedDownload> = done.into_iter().flatten().collect();
-    let failed: Vec<Failure> = failed.into_iter().filter_map(Result::err).map(Into::into).collect();
+    let mut failed = failed.into_iter().filter_map(Result::err);
     if args.output.as_deref() != Some(Path::new("-")) && !done.is_empty() {
         print(&if args.json { shown::json(&done)? } else { shown::table(&done) })?;
     }
-    match failed.as_slice() {
-        [] => Ok(Verdict::Holds),
-        [one] => Err(one.clone()),
-        [first, others @ ..] => Err(format!("{first}; {} failed too", counted(others.len(), "other transfer"))),
+    match (failed.next(), failed.count()) {
+        (None, _) => Ok(Verdict::Holds),
+        (Some(one), 0) => Err(one.into()),
+        (Some(first), others) => Err(Error::Transfers { first: Box::new(first), others }),
     }
 }
 
@@ -81,19 +80,17 @@ fn anchor(args: &GetArgs) -> Anchor<'_> {
 }
 
 /// Destination of each URL.
-fn places(args: &GetArgs, urls: &[Url]) -> Result<Vec<Destination>, Failure> {
+fn places(args: &GetArgs, urls: &[Url]) -> Result<Vec<Destination>, Error> {
     if args.repeat.is_some() {
         return Ok(vec![Destination::Nothing; urls.len()]);
     }
     if let Some(output) = &args.output {
         if urls.len() > 1 {
-            return Err(format!(
-                "--output: {} would go into one file; fetch them one by one",
-                counted(urls.len(), "URL")
-            ));
+            return Err(Error::OneOutput(urls.len()));
         }
         if args.json && output == Path::new("-") {
-            return Err("--output: -: --json goes to standard output; write one of them".to_owned());
+            let rule = "--json goes to standard output; write one of them";
+            return Err(Error::PathRule { flag: "--output", path: output.clone(), rule });
         }
         return Ok(vec![Destination::of(output)?]);
     }
@@ -104,7 +101,7 @@ fn places(args: &GetArgs, urls: &[Url]) -> Result<Vec<Destination>, Failure> {
         if names.insert(name.clone()) {
             return Ok(place);
         }
-        Err(format!("{}: another URL goes into {name:?} too; fetch them one by one, with --output", url.text()))
+        Err(Error::OneName { url: url.text().to_owned(), name })
     };
     urls.iter().map(place).collect()
 }

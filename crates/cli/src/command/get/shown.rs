@@ -7,7 +7,7 @@ use bbrlab_http::get::FinishedDownload;
 use bbrlab_stats::number::{ms, percent, rate, seconds};
 use serde_json::json;
 
-use crate::Failure;
+use crate::Error;
 use crate::grid::{Align, aligned};
 use crate::table::{Style, spark};
 
@@ -62,9 +62,9 @@ fn shortened(rates: &[f64]) -> Vec<f64> {
 }
 
 /// Formats all results as JSON.
-pub fn json(done: &[FinishedDownload]) -> Result<String, Failure> {
+pub fn json(done: &[FinishedDownload]) -> Result<String, Error> {
     let text = serde_json::to_string_pretty(&json!({ "schema": SCHEMA, "transfers": done }));
-    text.map(|text| text + "\n").map_err(|error| format!("--json: {error}"))
+    text.map(|text| text + "\n").map_err(Error::encode("--json"))
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ use crate::outputs::{self, Target};
 use crate::progress::Progress;
 use crate::provenance::provenance;
 use crate::runner::{self, Runner};
-use crate::{Failure, Verdict, inputs, print};
+use crate::{Error, Verdict, inputs, print};
 use clap::Args;
 
 /// Flags of `bbrlab validate`.
@@ -103,27 +103,25 @@ struct Case {
 }
 
 /// Runs the requested scenarios on both sides.
-pub fn validate(args: &ValidateArgs) -> Result<Verdict, Failure> {
-    let on: Backend = args.with.parse().map_err(|error| format!("--with: {error}"))?;
+pub fn validate(args: &ValidateArgs) -> Result<Verdict, Error> {
+    let on: Backend = args.with.parse().map_err(Error::flag("--with"))?;
     let limits = match on {
         Backend::Sim => {
-            return Err("--with: sim is the simulator itself; write uml, kernel, quic:s2n or quic:noq".to_owned());
+            let rule = "sim is the simulator itself; write uml, kernel, quic:s2n or quic:noq";
+            return Err(Error::Rule { place: "--with", rule });
         }
         Backend::Uml => validate::UML,
         Backend::Kernel => validate::KERNEL,
         Backend::Quic(_) => validate::QUIC,
     };
     if args.packets && on.stack().is_some() {
-        return Err(format!("--packets: {}'s packets are encrypted; write --with uml", args.with));
+        return Err(Error::Encrypted(args.with.clone()));
     }
     if args.packets {
         return packets::compare(args, on);
     }
     if let Some(key) = args.keys.first() {
-        return Err(format!(
-            "validate: --{}: only with --packets; name scenarios in files else",
-            key.replace('_', "-")
-        ));
+        return Err(Error::PacketsOnly(key));
     }
     let cases = cases(args, on)?;
     let real = Runner::of(on)?;
@@ -147,9 +145,9 @@ pub fn validate(args: &ValidateArgs) -> Result<Verdict, Failure> {
     Ok(if rows.iter().all(|row| row.holds) { Verdict::Holds } else { Verdict::Fails })
 }
 
-fn cases(args: &ValidateArgs, on: Backend) -> Result<Vec<Case>, Failure> {
+fn cases(args: &ValidateArgs, on: Backend) -> Result<Vec<Case>, Error> {
     if let Some(count) = args.random {
-        return drawn(count as usize, args.seed, on).map_err(|error| format!("--random: {error}"));
+        return drawn(count as usize, args.seed, on).map_err(Error::flag("--random"));
     }
     if args.files.is_empty() {
         return matrix(args, on);
@@ -158,7 +156,7 @@ fn cases(args: &ValidateArgs, on: Backend) -> Result<Vec<Case>, Failure> {
         .iter()
         .map(|path| {
             let file = inputs::name(path);
-            let text = inputs::scenario(path).map_err(|error| format!("{file}: {error}; name a scenario in TOML"))?;
+            let text = inputs::scenario(path).map_err(Error::input(&file, "a scenario in TOML"))?;
             let scenario = ScenarioFile::from_toml(&text, &file)?;
             let given = &scenario.scenario.name;
             let name = if given.is_empty() { stem(path) } else { given.clone() };
@@ -168,11 +166,11 @@ fn cases(args: &ValidateArgs, on: Backend) -> Result<Vec<Case>, Failure> {
 }
 
 /// Draws this many scenarios that the real kernel can run; in virtual time it cannot hold ACKs back, for example.
-fn drawn(count: usize, seed: u64, on: Backend) -> Result<Vec<Case>, Failure> {
+fn drawn(count: usize, seed: u64, on: Backend) -> Result<Vec<Case>, Error> {
     let mut cases = Vec::with_capacity(count);
     for nth in 0.. {
-        let scenario = validate::random::scenario(seed, nth).map_err(|error| error.to_string())?;
-        let setup = scenario.resolve().map_err(|error| error.to_string())?;
+        let scenario = validate::random::scenario(seed, nth).map_err(bbrlab_sim::Error::from)?;
+        let setup = scenario.resolve().map_err(bbrlab_sim::Error::from)?;
         if Runner::check(on, &setup).is_ok() {
             cases.push(Case { name: scenario.name.clone(), scenario: scenario.into() });
         }
@@ -187,16 +185,15 @@ fn stem(path: &Path) -> String {
     path.file_stem().map_or_else(|| path.display().to_string(), |stem| stem.to_string_lossy().into_owned())
 }
 
-fn matrix(args: &ValidateArgs, on: Backend) -> Result<Vec<Case>, Failure> {
+fn matrix(args: &ValidateArgs, on: Backend) -> Result<Vec<Case>, Error> {
     #[derive(serde::Deserialize)]
     struct Matrix {
         scenario: Vec<Scenario>,
     }
     let (file, text) = if on.stack().is_some() { ("quic.toml", QUIC_MATRIX) } else { ("kernel.toml", MATRIX) };
-    let fault = |error: &dyn std::fmt::Display| format!("{file}: {error}");
-    let matrix: Matrix = toml::from_str(text).map_err(|error| fault(&error))?;
+    let matrix: Matrix = toml::from_str(text).map_err(Error::at(file))?;
     let longest: Option<TimeSpan> =
-        args.longest.as_deref().map(|text| text.parse().map_err(|e| format!("--longest: {e}"))).transpose()?;
+        args.longest.as_deref().map(|text| text.parse().map_err(Error::flag("--longest"))).transpose()?;
     let wanted = |(index, scenario): &(usize, Scenario)| {
         let name = scenario.name.as_str();
         longest.is_none_or(|longest| scenario.duration <= longest)
@@ -219,34 +216,29 @@ fn matrix(args: &ValidateArgs, on: Backend) -> Result<Vec<Case>, Failure> {
         return Ok(cases);
     }
     Err(match (&args.only, &args.longest) {
-        (Some(only), Some(longest)) => {
-            format!("--only, --longest: no scenario of the matrix has {only:?} in its name and lasts at most {longest}")
+        (Some(only), Some(longest)) => Error::NoShortScenarioNamed { only: only.clone(), longest: longest.clone() },
+        (Some(only), None) => Error::NoScenarioNamed(only.clone()),
+        _ => {
+            let rule = "no scenario of the matrix is that short; write a longer time, as in 60s";
+            Error::Rule { place: "--longest", rule }
         }
-        (Some(only), None) => format!("--only: no scenario of the matrix has {only:?} in its name"),
-        _ => "--longest: no scenario of the matrix is that short; write a longer time, as in 60s".to_owned(),
     })
 }
 
 /// Runs every case with every seed on both sides. Also lists runs that the machine disturbed, which do not count.
-fn compare(
-    args: &ValidateArgs,
-    cases: &[Case],
-    on: Backend,
-    real: &Runner,
-) -> Result<(Vec<Cell>, Vec<String>), Failure> {
+fn compare(args: &ValidateArgs, cases: &[Case], on: Backend, real: &Runner) -> Result<(Vec<Cell>, Vec<String>), Error> {
     let progress = Progress::new("comparing", cases.len() * args.repeat as usize);
     let disturbed = Mutex::new(Vec::new());
-    let run = |case: &Case, nth: u32| -> Result<Option<(Measured, Measured)>, Failure> {
+    let run = |case: &Case, nth: u32| -> Result<Option<(Measured, Measured)>, Error> {
         let mut sourced = case.scenario.clone();
         sourced.scenario.seed = args.seed.wrapping_add(nth.into());
         sourced.scenario.repeat = 1;
-        let fault = |what: Failure| format!("{}: {what}", case.name);
-        let mut setup = sourced.resolve(&|file| inputs::trace(Path::new(file)).map_err(Into::into))?;
+        let mut setup = sourced.resolve(&|file| Ok(inputs::trace(Path::new(file))?))?;
         if args.program == Program::Bbrlab {
             setup.flows.iter_mut().for_each(|flow| flow.host.program = Program::Bbrlab);
         }
         let scenario = sourced.scenario.filled();
-        Runner::check(on, &setup).map_err(fault)?;
+        Runner::check(on, &setup).map_err(Error::at(&case.name))?;
         let mut modelled = setup.clone();
         if let Some(stack) = on.stack() {
             for flow in &mut modelled.flows {
@@ -256,8 +248,7 @@ fn compare(
                 }
             }
         }
-        let virtual_run =
-            Runner::simulator().run(&scenario, &modelled, &mut |_| {}).map_err(|error| fault(error.to_string()))?;
+        let virtual_run = Runner::simulator().run(&scenario, &modelled, &mut |_| {}).map_err(Error::at(&case.name))?;
         let real_run = match real.run(&scenario, &setup, &mut |_| {}) {
             // A stack that gives up a connection has failed by itself; that is no evidence about the simulator.
             Err(what) if on.stack().is_some() => {
@@ -267,7 +258,7 @@ fn compare(
                 disturbed.lock().unwrap_or_else(PoisonError::into_inner).push(said);
                 return Ok(None);
             }
-            other => other.map_err(|error| fault(error.to_string()))?,
+            other => other.map_err(Error::at(&case.name))?,
         };
         progress.tick();
         if let Some(warning) = runner::warning(&real_run.result) {
@@ -276,7 +267,7 @@ fn compare(
         }
         Ok(Some((validate::measured(&virtual_run.result), validate::measured(&real_run.result))))
     };
-    let one = |(index, case): (usize, &Case)| -> Result<Option<Cell>, Failure> {
+    let one = |(index, case): (usize, &Case)| -> Result<Option<Cell>, Error> {
         let runs: Vec<Option<(Measured, Measured)>> = if real.is_real_time() {
             (0..args.repeat).map(|nth| run(case, nth)).collect::<Result<_, _>>()?
         } else {

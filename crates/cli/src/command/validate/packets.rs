@@ -20,17 +20,18 @@ use super::ValidateArgs;
 use crate::grid::{Align, aligned};
 use crate::runner::Runner;
 use crate::scenario::{load, trace_reader};
-use crate::{Failure, Verdict, print};
+use crate::{Error, Verdict, print};
 
 /// Maximum number of packets per run. Ours: about 200 MB, and a minute at 200 Mbit/s.
 const LIMIT: usize = 2_000_000;
 
 /// Runs the scenario on both sides and shows the first difference.
-pub fn compare(args: &ValidateArgs, on: Backend) -> Result<Verdict, Failure> {
-    let within: TimeSpan = args.within.parse().map_err(|error| format!("--within: {error}"))?;
+pub fn compare(args: &ValidateArgs, on: Backend) -> Result<Verdict, Error> {
+    let within: TimeSpan = args.within.parse().map_err(Error::flag("--within"))?;
     let within = Span::nanos(within.0);
     if let [_, second, ..] = args.files.as_slice() {
-        return Err(format!("--packets: {}: one scenario at a time", second.display()));
+        let rule = "one scenario at a time";
+        return Err(Error::PathRule { flag: "--packets", path: second.clone(), rule });
     }
     let seed = args.seed.to_string();
     let keys = std::iter::once(("seed", seed.as_str())).chain(args.keys.overrides());
@@ -43,7 +44,7 @@ pub fn compare(args: &ValidateArgs, on: Backend) -> Result<Verdict, Failure> {
         || Runner::simulator().run(&scenario, &setup, &mut |_| {}),
         || real.run(&scenario, &setup, &mut |_| {}),
     );
-    let packets = |ran: Result<Output, BoxError>| ran.map(|output| output.packets).map_err(|error| error.to_string());
+    let packets = |ran: Result<Output, BoxError>| ran.map(|output| output.packets).map_err(Error::Run);
     let (mut sim, mut real) = (packets(sim)?, packets(real)?);
     [&mut sim, &mut real].into_iter().for_each(packets::from_first);
     let end = setup.duration;

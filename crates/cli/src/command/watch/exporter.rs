@@ -18,7 +18,7 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
 use super::Source;
-use crate::{Failure, Verdict, print};
+use crate::{Error, Verdict, print};
 use bbrlab_live::clock::Stopwatch;
 
 /// Content type by which a scraper recognises OpenMetrics.
@@ -180,7 +180,7 @@ fn set<L: Clone + std::hash::Hash + Eq + Ord>(family: &Count<L>, shown: &mut BTr
 }
 
 /// Samples every `interval`, and serves metrics at `address` until it is interrupted.
-pub fn serve(source: &mut Source, address: SocketAddr, interval: Duration) -> Result<Verdict, Failure> {
+pub fn serve(source: &mut Source, address: SocketAddr, interval: Duration) -> Result<Verdict, Error> {
     let mut metrics = Metrics::new();
     let registry = Arc::clone(&metrics.registry);
     Server::new(move |request| answer(request, &registry))
@@ -188,7 +188,7 @@ pub fn serve(source: &mut Source, address: SocketAddr, interval: Duration) -> Re
         .with_global_timeout(TIMEOUT)
         .with_max_concurrent_connections(SCRAPERS)
         .spawn()
-        .map_err(|error| format!("--prometheus: {address}: {}", why(&error)))?;
+        .map_err(|source| Error::Listen { address, source })?;
     print(&format!("http://{address}/metrics\n"))?;
     loop {
         let watch = Stopwatch::start();
@@ -196,15 +196,6 @@ pub fn serve(source: &mut Source, address: SocketAddr, interval: Duration) -> Re
         let sample = source.sample()?;
         metrics.count(&sample.seen, &listening, watch.seconds());
         std::thread::sleep(interval);
-    }
-}
-
-fn why(error: &std::io::Error) -> String {
-    match error.kind() {
-        std::io::ErrorKind::AddrInUse => "something else listens there; name another port".to_owned(),
-        std::io::ErrorKind::AddrNotAvailable => "this host has no such address; name one of its own".to_owned(),
-        std::io::ErrorKind::PermissionDenied => "this port needs root; name one from 1024 on".to_owned(),
-        _ => error.to_string(),
     }
 }
 

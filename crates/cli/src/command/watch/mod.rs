@@ -22,7 +22,7 @@ use clap::{Args, ValueEnum};
 
 use crate::grid::{Align, aligned};
 use crate::table::Style;
-use crate::{Failure, Verdict, print};
+use crate::{Error, Verdict, print};
 
 /// Arguments of `bbrlab watch`.
 #[derive(Debug, Args)]
@@ -105,11 +105,12 @@ impl Sort {
 const INTERVAL_LEAST: Duration = Duration::from_millis(100);
 
 /// Runs the command.
-pub fn run(args: &WatchArgs) -> Result<Verdict, Failure> {
-    let time: TimeSpan = args.interval.parse().map_err(|error| format!("--interval: {error}"))?;
+pub fn run(args: &WatchArgs) -> Result<Verdict, Error> {
+    let time: TimeSpan = args.interval.parse().map_err(Error::flag("--interval"))?;
     let interval = Duration::from_secs_f64(time.as_secs());
     if interval < INTERVAL_LEAST {
-        return Err(format!("--interval: {:?} is too short; give 100ms or more", args.interval));
+        let problem = "is too short; give 100ms or more";
+        return Err(Error::Value { flag: "--interval", found: args.interval.clone(), problem });
     }
     let filter = Filter { port: args.port, cc: args.cc.clone(), remote: args.remote };
     let mut source = Source { watcher: Watcher::default(), filter };
@@ -118,7 +119,7 @@ pub fn run(args: &WatchArgs) -> Result<Verdict, Failure> {
         (None, true, json) => once(&mut source, interval, args.sort, json),
         (None, false, true) => lines(&mut source, interval),
         (None, false, false) if std::io::stdout().is_terminal() => screen::show(&mut source, interval, args.sort),
-        _ => Err("standard output is not a terminal; add --once for a table or --json for lines".to_owned()),
+        _ => Err(Error::NotATerminal),
     }
 }
 
@@ -136,7 +137,7 @@ pub struct Sample {
 }
 
 impl Source {
-    pub fn sample(&mut self) -> Result<Sample, Failure> {
+    pub fn sample(&mut self) -> Result<Sample, Error> {
         let mut seen = self.watcher.sample(&self.filter)?;
         let note = add_models(&mut seen);
         Ok(Sample { seen, note })
@@ -202,7 +203,7 @@ fn model(own: &telemetry::Connection) -> Model {
     }
 }
 
-fn once(source: &mut Source, interval: Duration, sort: Sort, json: bool) -> Result<Verdict, Failure> {
+fn once(source: &mut Source, interval: Duration, sort: Sort, json: bool) -> Result<Verdict, Error> {
     source.sample()?;
     std::thread::sleep(interval);
     let mut sample = source.sample()?;
@@ -220,7 +221,7 @@ fn once(source: &mut Source, interval: Duration, sort: Sort, json: bool) -> Resu
     print(&format!("{}{sum}", Style::of_stdout().bold_first_line(&text)))
 }
 
-fn lines(source: &mut Source, interval: Duration) -> Result<Verdict, Failure> {
+fn lines(source: &mut Source, interval: Duration) -> Result<Verdict, Error> {
     loop {
         let sample = source.sample()?;
         let text = json_lines(&sample.seen)?;
@@ -229,7 +230,7 @@ fn lines(source: &mut Source, interval: Duration) -> Result<Verdict, Failure> {
             // A reader that needs no more closes its end.
             return match error.kind() {
                 std::io::ErrorKind::BrokenPipe => Ok(Verdict::Holds),
-                _ => Err(format!("standard output: {error}")),
+                _ => Err(Error::io("standard output")(error)),
             };
         }
         drop(out);
@@ -237,7 +238,7 @@ fn lines(source: &mut Source, interval: Duration) -> Result<Verdict, Failure> {
     }
 }
 
-fn json_lines(seen: &[ConnectionState]) -> Result<String, Failure> {
+fn json_lines(seen: &[ConnectionState]) -> Result<String, Error> {
     #[derive(serde::Serialize)]
     struct JsonLine<'a> {
         /// Seconds since 1970.
@@ -248,7 +249,7 @@ fn json_lines(seen: &[ConnectionState]) -> Result<String, Failure> {
     let time_s = (clock::wall_ns() / 1_000_000) as f64 / 1e3;
     let mut text = String::new();
     for seen in seen {
-        text += &serde_json::to_string(&JsonLine { time_s, seen }).map_err(|error| error.to_string())?;
+        text += &serde_json::to_string(&JsonLine { time_s, seen })?;
         text.push('\n');
     }
     Ok(text)

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::VecDeque;
-use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -19,7 +18,7 @@ use ratatui::{DefaultTerminal, Frame};
 
 use super::{COLUMNS, Sample, Sort, Source, row};
 use crate::grid::Align;
-use crate::{Failure, Verdict, interrupt};
+use crate::{Error, Verdict, interrupt};
 use bbrlab_live::clock::Stopwatch;
 
 /// Samples in a plot. Ours: two minutes at a sample a second.
@@ -331,9 +330,9 @@ fn lines(detail: &Detail) -> Vec<Line<'static>> {
 }
 
 /// Shows the connections until the user quits.
-pub fn show(source: &mut Source, interval: Duration, sort: Sort) -> Result<Verdict, Failure> {
+pub fn show(source: &mut Source, interval: Duration, sort: Sort) -> Result<Verdict, Error> {
     let first = source.sample()?; // errors are shown on a plain terminal
-    let mut terminal = ratatui::try_init().map_err(|error| format!("the terminal: {error}"))?;
+    let mut terminal = ratatui::try_init().map_err(Error::io("the terminal"))?;
     SHOWN.store(true, Ordering::SeqCst);
     interrupt::on_signal(|| {
         leave();
@@ -346,19 +345,14 @@ pub fn show(source: &mut Source, interval: Duration, sort: Sort) -> Result<Verdi
     ended.map(|()| Verdict::Holds)
 }
 
-fn run(
-    terminal: &mut DefaultTerminal,
-    view: &mut View,
-    source: &mut Source,
-    interval: Duration,
-) -> Result<(), Failure> {
-    let fault = |error: io::Error| format!("the terminal: {error}");
+fn run(terminal: &mut DefaultTerminal, view: &mut View, source: &mut Source, interval: Duration) -> Result<(), Error> {
+    let fault = Error::io("the terminal");
     let mut since = Stopwatch::start();
     loop {
-        terminal.draw(|frame| view.draw(frame)).map_err(fault)?;
+        terminal.draw(|frame| view.draw(frame)).map_err(&fault)?;
         let left = interval.saturating_sub(Duration::from_secs_f64(since.seconds()));
-        if event::poll(left).map_err(fault)? {
-            if let Event::Key(key) = event::read().map_err(fault)?
+        if event::poll(left).map_err(&fault)? {
+            if let Event::Key(key) = event::read().map_err(&fault)?
                 && key.kind == KeyEventKind::Press
                 && view.on_key(key)
             {
