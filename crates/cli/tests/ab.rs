@@ -326,6 +326,23 @@ fn a_full_disk_costs_records_that_are_counted_and_no_connection() {
 
 #[test]
 #[ignore = "needs the right to load BPF programs"]
+fn a_test_that_cannot_be_listed_leaves_its_directory_empty() {
+    if !inside("a_test_that_cannot_be_listed_leaves_its_directory_empty") {
+        return;
+    }
+    let place = Place::new("unlisted");
+    fs::write("/run/bbrlab", "").unwrap(); // where the list of tests has its directory
+    let cgroup = place.cgroup.to_str().unwrap();
+    let output = place.bbrlab(&["ab", "start", "--arms", "cubic,reno", "--cgroup", cgroup, "--out", "out"]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.starts_with("bbrlab: the list of tests: ") && said.lines().count() == 1, "{said}");
+    assert_eq!(fs::read_dir(place.out()).unwrap().count(), 0);
+    place.assert_nothing_acts();
+}
+
+#[test]
+#[ignore = "needs the right to load BPF programs"]
 fn another_program_on_the_hook_is_left_alone_and_a_cgroup_that_goes_ends_the_test() {
     if !inside("another_program_on_the_hook_is_left_alone_and_a_cgroup_that_goes_ends_the_test") {
         return;

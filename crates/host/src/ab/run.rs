@@ -202,15 +202,18 @@ impl Run {
         let (arms, loaded) = arms(&asked.algorithms, callbacks)?;
         let folder = folder(&asked.out)?;
         let lock = folder.lock()?.ok_or_else(|| Error::OutInUse(folder.0.clone()))?;
-        let key = asked.key.map_or_else(new_key, Ok)?;
-        save_key(&folder, key)?;
         let test = describe(asked, arms, &cgroup);
         let entry = Entry { pid: std::process::id(), out: folder.0.clone(), cgroup: cgroup.clone() };
-        let store = RecordWriter::new(folder.clone(), asked.disk).map_err(Error::file(&folder.0))?;
-        folder.describe(&test).map_err(Error::file(&folder.0))?;
         let table = Table::new(&asked.shares);
-        entry.write().map_err(Error::ListOfTests)?;
-        let attached = Attached::new(&cgroup, &config(asked, key, &test), table.bytes()).inspect_err(|_| {
+        let begin = || {
+            let key = asked.key.map_or_else(new_key, Ok)?;
+            save_key(&folder, key)?;
+            let store = RecordWriter::new(folder.clone(), asked.disk).map_err(Error::file(&folder.0))?;
+            folder.describe(&test).map_err(Error::file(&folder.0))?;
+            entry.write().map_err(Error::ListOfTests)?;
+            Ok((store, Attached::new(&cgroup, &config(asked, key, &test), table.bytes())?))
+        };
+        let (store, attached) = begin().inspect_err(|_| {
             entry.forget();
             folder.clear();
         })?;
