@@ -43,6 +43,15 @@ fn inside(test: &str) -> bool {
     false
 }
 
+/// Leaves the test unless it runs in namespaces of its own.
+macro_rules! inside {
+    ($test:literal) => {
+        if !inside($test) {
+            return;
+        }
+    };
+}
+
 fn run(program: &str, arguments: &[&str]) {
     assert!(Command::new(program).args(arguments).status().unwrap().success(), "{program} {arguments:?}");
 }
@@ -194,9 +203,7 @@ impl Pair {
 #[test]
 #[ignore = "needs the right to load BPF programs"]
 fn each_connection_has_the_arm_that_its_hash_gives_and_is_recorded() {
-    if !inside("each_connection_has_the_arm_that_its_hash_gives_and_is_recorded") {
-        return;
-    }
+    inside!("each_connection_has_the_arm_that_its_hash_gives_and_is_recorded");
     let place = Place::new("hash");
     let (named, other) = (TcpListener::bind("127.0.0.1:0").unwrap(), TcpListener::bind("127.0.0.1:0").unwrap());
     let child = place.start(&named, &["--arms", "cubic,reno,bbr1", "--split", "50,30,20"]);
@@ -252,9 +259,7 @@ fn each_connection_has_the_arm_that_its_hash_gives_and_is_recorded() {
 #[test]
 #[ignore = "needs the right to load BPF programs"]
 fn killed_it_leaves_connections_the_default_and_its_records() {
-    if !inside("killed_it_leaves_connections_the_default_and_its_records") {
-        return;
-    }
+    inside!("killed_it_leaves_connections_the_default_and_its_records");
     let place = Place::new("kill");
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut child = place.start(&listener, &["--arms", "reno,bbr3-linux"]);
@@ -289,9 +294,7 @@ fn killed_it_leaves_connections_the_default_and_its_records() {
 #[test]
 #[ignore = "needs the right to load BPF programs"]
 fn a_full_disk_costs_records_that_are_counted_and_no_connection() {
-    if !inside("a_full_disk_costs_records_that_are_counted_and_no_connection") {
-        return;
-    }
+    inside!("a_full_disk_costs_records_that_are_counted_and_no_connection");
     let place = Place::new("full");
     fs::create_dir(place.out()).unwrap();
     run("mount", &["-t", "tmpfs", "-o", "size=48k", "none", place.out().to_str().unwrap()]);
@@ -327,9 +330,7 @@ fn a_full_disk_costs_records_that_are_counted_and_no_connection() {
 #[test]
 #[ignore = "needs the right to load BPF programs"]
 fn a_test_that_cannot_be_listed_leaves_its_directory_empty() {
-    if !inside("a_test_that_cannot_be_listed_leaves_its_directory_empty") {
-        return;
-    }
+    inside!("a_test_that_cannot_be_listed_leaves_its_directory_empty");
     let place = Place::new("unlisted");
     fs::write("/run/bbrlab", "").unwrap(); // where the list of tests has its directory
     let cgroup = place.cgroup.to_str().unwrap();
@@ -344,9 +345,7 @@ fn a_test_that_cannot_be_listed_leaves_its_directory_empty() {
 #[test]
 #[ignore = "needs the right to load BPF programs"]
 fn another_program_on_the_hook_is_left_alone_and_a_cgroup_that_goes_ends_the_test() {
-    if !inside("another_program_on_the_hook_is_left_alone_and_a_cgroup_that_goes_ends_the_test") {
-        return;
-    }
+    inside!("another_program_on_the_hook_is_left_alone_and_a_cgroup_that_goes_ends_the_test");
     let place = Place::new("hook");
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let first = place.start(&listener, &["--arms", "reno,reno"]);
@@ -371,9 +370,7 @@ fn another_program_on_the_hook_is_left_alone_and_a_cgroup_that_goes_ends_the_tes
 #[test]
 #[ignore = "needs the right to load BPF programs"]
 fn an_arm_that_is_far_slower_is_stopped_and_the_control_gets_its_share() {
-    if !inside("an_arm_that_is_far_slower_is_stopped_and_the_control_gets_its_share") {
-        return;
-    }
+    inside!("an_arm_that_is_far_slower_is_stopped_and_the_control_gets_its_share");
     let place = Place::new("guard");
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let child = place.start(&listener, &["--arms", "cubic,reno"]);
@@ -400,9 +397,7 @@ fn an_arm_that_is_far_slower_is_stopped_and_the_control_gets_its_share() {
 #[test]
 #[ignore = "needs the right to load BPF programs"]
 fn times_in_the_states_of_our_algorithms_add_up_to_the_connection() {
-    if !inside("times_in_the_states_of_our_algorithms_add_up_to_the_connection") {
-        return;
-    }
+    inside!("times_in_the_states_of_our_algorithms_add_up_to_the_connection");
     let place = Place::new("states");
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let child = place.start(&listener, &["--arms", "cubic,bbr1,bbr3-linux,bbr3", "--split", "25,25,25,25"]);
@@ -465,9 +460,7 @@ fn connect_to(from: IpAddr, at: SocketAddr, listener: &TcpListener) -> Pair {
 #[test]
 #[ignore = "needs the right to load BPF programs"]
 fn clients_of_one_network_have_one_arm_in_either_family_and_a_class_in_the_report() {
-    if !inside("clients_of_one_network_have_one_arm_in_either_family_and_a_class_in_the_report") {
-        return;
-    }
+    inside!("clients_of_one_network_have_one_arm_in_either_family_and_a_class_in_the_report");
     let place = Place::new("prefix");
     for network in 0..12 {
         run("ip", &["addr", "add", &format!("2001:db8:{network}::1/128"), "dev", "lo", "nodad"]);
@@ -529,9 +522,7 @@ fn listen_elsewhere() -> TcpListener {
 #[test]
 #[ignore = "needs the right to load BPF programs"]
 fn a_connection_that_nobody_holds_in_a_namespace_without_a_process_is_recorded_while_open() {
-    if !inside("a_connection_that_nobody_holds_in_a_namespace_without_a_process_is_recorded_while_open") {
-        return;
-    }
+    inside!("a_connection_that_nobody_holds_in_a_namespace_without_a_process_is_recorded_while_open");
     let place = Place::new("orphan");
     let listener = listen_elsewhere();
     let child = place.start(&listener, &["--arms", "cubic,reno"]);
@@ -554,9 +545,7 @@ fn a_connection_that_nobody_holds_in_a_namespace_without_a_process_is_recorded_w
 #[test]
 #[ignore = "needs the right to load BPF programs"]
 fn many_open_connections_are_each_recorded_once_at_each_look() {
-    if !inside("many_open_connections_are_each_recorded_once_at_each_look") {
-        return;
-    }
+    inside!("many_open_connections_are_each_recorded_once_at_each_look");
     run("prlimit", &["--pid", &std::process::id().to_string(), "--nofile=4096:"]);
     let place = Place::new("many");
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -576,9 +565,7 @@ fn many_open_connections_are_each_recorded_once_at_each_look() {
 #[test]
 #[ignore = "needs the right to load BPF programs"]
 fn connections_that_begin_in_one_slot_of_time_have_one_arm() {
-    if !inside("connections_that_begin_in_one_slot_of_time_have_one_arm") {
-        return;
-    }
+    inside!("connections_that_begin_in_one_slot_of_time_have_one_arm");
     let place = Place::new("time");
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let child = place.start(&listener, &["--arms", "cubic,reno", "--by", "time", "--slot", "1s"]);

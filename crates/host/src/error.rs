@@ -223,7 +223,7 @@ pub enum Error {
     TrialUnused,
 }
 
-/// Result whose error is the reason for which a change to the host failed.
+/// Result with this crate's [`enum@Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Remedy for a program that the kernel refuses.

@@ -185,7 +185,7 @@ pub enum Error {
         /// The problem.
         problem: &'static str,
     },
-    /// The system trusts nobody.
+    /// The system has no trusted certificate authority.
     #[error("get: this system has no trusted authority; give --spki HASH, --ca FILE or --insecure")]
     NoAuthority,
     /// The authorities cannot verify certificates.
@@ -266,7 +266,7 @@ pub enum Error {
     /// Another error of HTTP/1.1.
     #[error("{}", innermost(.0))]
     Http(#[source] hyper::Error),
-    /// The content is elsewhere.
+    /// The content has moved to another URL.
     #[error("it has moved to {0}; use that URL")]
     Moved(String),
     /// The server has no content.
@@ -274,7 +274,7 @@ pub enum Error {
     Status(StatusCode),
 }
 
-/// Result whose error is a server that cannot serve, or a download that failed.
+/// Result with this crate's [`enum@Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Describes a failure to open a socket, with the remedy.

@@ -77,7 +77,7 @@ pub enum Error {
     /// A row with two marks.
     #[error("{0:?} is marked under `short` and under `varies`; a row has one mark")]
     TwoMarks(String),
-    /// A row where there is only one.
+    /// The name of a row, in a table with only one row.
     #[error("{0:?} names a row, but there is one row only, as `each` is not set")]
     OneRow(String),
     /// An axis without the named value.
@@ -316,7 +316,7 @@ pub enum Error {
     Record(serde_json::Error),
 }
 
-/// Result whose error is a file or a measure that is not valid, or a run that failed.
+/// Result with this crate's [`enum@Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {

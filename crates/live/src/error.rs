@@ -130,7 +130,7 @@ pub enum Error {
     /// A process namespace cannot be made.
     #[error("emulate: no process namespace ({0}); run as root, or see `bbrlab doctor`")]
     NoProcessNamespace(#[source] nix::Error),
-    /// ACK settings on a path without a direction for ACKs.
+    /// ACK settings without a choice of the direction that carries ACKs.
     #[error(
         "emulate: --ack-loss and --ack-aggregation need a direction that carries ACKs; write --data down if the server \
          sends, --data up if the command does"
@@ -242,7 +242,7 @@ pub enum Error {
     /// The guest reported an error.
     #[error("--on uml: {0}")]
     Guest(String),
-    /// The guest's random numbers follow no seed.
+    /// The guest kernel does not take its random numbers from a seed.
     #[error(
         "this kernel's random numbers do not follow a seed, so its runs cannot be repeated; build one that does with: \
          make uml (or put tools/uml/random.patch into your own)"
@@ -365,5 +365,5 @@ impl Error {
     }
 }
 
-/// Result of a run on a real kernel.
+/// Result with this crate's [`enum@Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -97,7 +97,7 @@ pub enum Error {
     },
 }
 
-/// Result whose error is an invalid algorithm or a failed run.
+/// Result with this crate's [`enum@Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 fn names() -> String {

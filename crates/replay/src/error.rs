@@ -12,10 +12,10 @@ pub enum Error {
     /// The file holds nothing.
     #[error("empty; write one with `bbrlab record`")]
     Empty,
-    /// The first bytes are of no log.
+    /// The file does not begin like any known log.
     #[error("not a log of `bbrlab record` or of google/bbr v3: it does not begin with bbrtap, bbrcall or V3")]
     NotALog,
-    /// The compression cannot be undone.
+    /// The file cannot be decompressed.
     #[error("its xz compression is damaged or cut off: {}", .0.to_string().lines().next().unwrap_or_default())]
     Compression(#[source] std::io::Error),
     /// The log is too large once unpacked.
@@ -157,5 +157,5 @@ pub enum Error {
     Line(#[from] LineError),
 }
 
-/// Result whose error is a log that cannot be replayed.
+/// Result with this crate's [`enum@Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;

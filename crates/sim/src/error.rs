@@ -103,5 +103,5 @@ pub enum Error {
     },
 }
 
-/// Result whose error is a scenario that cannot be read, resolved or run.
+/// Result with this crate's [`enum@Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;

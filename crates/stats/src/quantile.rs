@@ -51,8 +51,9 @@ pub fn interpolated_percentile(values: &[f64], q: f64) -> f64 {
     sorted[below] + (sorted[above] - sorted[below]) * part
 }
 
-/// Returns the 95 % interval of the median of sorted values by ranks, which needs no resampling: Conover, "Practical
-/// Nonparametric Statistics", 3.2. `None` below six values, of which none is that sure.
+/// Returns the 95 % interval of the median of sorted values, without resampling. Its ends are two of the values, chosen by
+/// rank. `None` for fewer than six values: even their smallest and largest enclose the median in less than 95 % of samples.
+/// Source: Conover, "Practical Nonparametric Statistics", section 3.2.
 pub fn rank_interval_of_median(sorted: &[f64]) -> Option<(f64, f64)> {
     let n = sorted.len() as f64;
     let below = (n / 2.0 - 0.98 * n.sqrt()).floor();

@@ -1,4 +1,4 @@
-//! Figures of a comparison with a control, the same for `cdn`, `ab`, `advise` and `sweep`.
+//! Figures of a comparison with a control, the same for `cdn`, `ab`, `advise`, `tune` and `sweep`.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_report::{Axis, Figure, Panel, Series, Style};
@@ -22,34 +22,34 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// No estimate: all three are NaN.
+    /// A missing estimate: all three values are NaN.
     pub const NONE: Self = Self { middle: f64::NAN, low: f64::NAN, high: f64::NAN };
 
-    /// True if there is one.
+    /// True if the estimate is not missing.
     pub const fn is_known(&self) -> bool {
         self.middle.is_finite()
     }
 
-    /// In per cent.
+    /// Converts to per cent.
     #[must_use]
     pub const fn as_percent(self) -> Self {
         Self { middle: 100.0 * self.middle, low: 100.0 * self.low, high: 100.0 * self.high }
     }
 
-    /// Ratio to the control, of a gain.
+    /// Converts a gain to a ratio: 0.1 to 1.1.
     #[must_use]
     pub const fn as_ratio(self) -> Self {
         Self { middle: 1.0 + self.middle, low: 1.0 + self.low, high: 1.0 + self.high }
     }
 }
 
-/// One candidate's estimates, and the colour's key.
+/// Estimates of one candidate.
 pub struct Candidate<At> {
     /// Name in the legend.
     pub name: String,
     /// Key of the colour: the algorithm.
     pub color_key: String,
-    /// Where each estimate stands, and the estimate.
+    /// Estimates with their positions: a row of a forest plot, or a value of the horizontal axis.
     pub estimates: Vec<(At, Interval)>,
 }
 
@@ -67,7 +67,7 @@ impl<At> Candidate<At> {
     }
 }
 
-/// Forest plot: in each row one mark a candidate, with its interval.
+/// Forest plot. Each row has one mark per candidate, with its interval.
 pub struct Forest {
     /// Id of the figure on the page.
     pub id: &'static str,
@@ -77,7 +77,7 @@ pub struct Forest {
     pub how_to_read: String,
     /// Axis of the estimates.
     pub x: Axis,
-    /// Estimate of a candidate that is like the control, where a line stands, and the line's legend.
+    /// Position and legend of the vertical line that means "no difference".
     pub same: (f64, String),
     /// Names of the rows, from the top.
     pub rows: Vec<String>,
@@ -86,7 +86,7 @@ pub struct Forest {
 }
 
 impl Forest {
-    /// Draws it.
+    /// Draws the plot.
     pub fn figure(self) -> Figure {
         let middle = (self.candidates.len() as f64 - 1.0) / 2.0;
         let candidate = |(nth, one): (usize, Candidate<usize>)| {
@@ -125,7 +125,8 @@ pub fn ratio_axis(label: impl Into<String>) -> Axis {
     Axis { label: label.into(), log: true, ..Axis::default() }
 }
 
-/// Gains over a quantity, in per cent, as lines with intervals; unknown ones leave a gap. `None` if no candidate has two.
+/// Plots gains in per cent, with intervals, over a quantity. A missing gain leaves a gap in the line. `None` if no candidate
+/// has two gains.
 pub fn gains_over(label: &str, candidates: Vec<Candidate<f64>>) -> Option<Panel> {
     let known = |one: &Candidate<f64>| one.estimates.iter().filter(|(_, gain)| gain.is_known()).count();
     let shown: Vec<Candidate<f64>> = candidates.into_iter().filter(|one| known(one) >= 2).collect();

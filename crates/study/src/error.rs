@@ -415,7 +415,7 @@ pub enum Error {
     Share(String),
 }
 
-/// Result whose error is an input that cannot be used, or a failed study.
+/// Result with this crate's [`enum@Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {

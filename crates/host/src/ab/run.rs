@@ -31,7 +31,7 @@ const TURNS_DESCRIBE: u64 = 20;
 /// Minimum time between two warnings about a full disk. Ours.
 const AGAIN_NS: u64 = 3_600_000_000_000;
 
-/// What a run needs from its caller.
+/// Functions and state that the caller supplies to a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Callbacks {
     /// Transfers data with a congestion control that was loaded for the test, to try it.

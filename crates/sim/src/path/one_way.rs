@@ -129,7 +129,7 @@ impl<P: PathPacket> OneWay<P> {
         self.agenda.earliest()
     }
 
-    /// True if [`Self::enter`] requires the number of bytes that an ACK acknowledges.
+    /// True if [`Self::offer`] requires the number of bytes that an ACK acknowledges.
     #[inline]
     pub fn holds_acks(&self) -> bool {
         !self.holds.is_empty()
