@@ -1,4 +1,6 @@
 #![forbid(unsafe_code)]
+// Brackets in a flag's help name tables of TOML and optional parts, not links.
+#![allow(rustdoc::broken_intra_doc_links)]
 //! The `bbrlab` command: parses arguments, runs a subcommand, sets the exit status.
 //! Exit status 0: done, everything holds; 1: an expectation failed; 2: could not run.
 // SPDX-License-Identifier: Apache-2.0 OR MIT

@@ -6,7 +6,7 @@
 use crate::units::{Span, Time};
 
 /// State that the sampler needs back when a packet is delivered or lost. The host stores it with each packet that it sends,
-/// and replaces it when the packet is retransmitted. A token of another path, or of none ([`Token::default`]), changes nothing.
+/// and replaces it when the packet is retransmitted. A token of another path, or of none ([`PacketToken::default`]), changes nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PacketToken {
     /// Draft: `P.delivered_time`, µs.

@@ -1,6 +1,6 @@
 //! Congestion control that persists across a reboot: a list of changes, each shown beforehand, each with its undo.
 //!
-//! The whole list is written down before the first change, so that [`disable`] can undo whatever was applied.
+//! The whole list is written down before the first change, so that [`Machine::disable`] can undo whatever was applied.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fs;

@@ -116,7 +116,7 @@ impl Product {
         Ok(PlannedRun { name, scenario })
     }
 
-    /// Returns true if a combination matches every entry of `skip`: axis = label, or axis = [labels].
+    /// Returns true if a combination matches every entry of `skip`: `axis = label`, or `axis = [labels]`.
     pub fn is_skipped(&self, index: usize, skip: &Table) -> bool {
         let points = self.points(index);
         skip.iter().all(|(axis, labels)| {

@@ -159,7 +159,7 @@ impl<P: PathPacket> OneWay<P> {
         }
     }
 
-    /// Does the work of [`Self::enter`] for data that one flow sends together, if it has no access link.
+    /// Does the work of [`Self::offer`] for data that one flow sends together, if it has no access link.
     #[inline]
     pub fn offer_burst(&mut self, now: Time, packets: &[P], observer: &mut impl PathObserver<P>) {
         let Some(first) = packets.first() else { return };

@@ -6,6 +6,8 @@ mod aqm;
 pub mod arrivals;
 mod flow;
 mod flow_options;
+// Brackets in a key's help are optional parts, not links.
+#[allow(rustdoc::broken_intra_doc_links)]
 mod keys;
 mod model;
 mod read;
