@@ -21,7 +21,7 @@ export BBRLAB := $(CHECKED)
 # What needs neither root nor a kernel of its own: `make test`. Cheap steps first; every one is a target that runs alone.
 TEST_STEPS := format docs lint touches tests catalogue golden conform commands
 # The rest of `make ci`: what needs root, BPF, a kernel, a browser or another compiler.
-REST_STEPS := features package no-std targets bpf oracle host uml-tests validate repeat aarch64 report instructions fuzz
+REST_STEPS := features package no-std targets bpf oracle host kernels uml-tests validate repeat aarch64 report instructions fuzz
 # `bbrlab host` is built where libelf's headers are, `bbrlab record` where clang is too; `make oracle` installs both.
 BPF := $(shell test -e /usr/include/libelf.h && { command -v clang clang-{22..14} >/dev/null && echo --features bpf || echo --features host; })
 
@@ -44,7 +44,7 @@ REPRODUCED = [ out/catalogue.txt -nt $(CHECKED) ] || { $(REPRODUCE); } || [ $$? 
 MUTANTS := CARGO_PROFILE_TEST_OPT_LEVEL=0 nice cargo mutants --iterate -p bbrlab-core -j1 -o out \
     $(foreach file,bbr1/*.rs bbr3/*.rs cubic.rs hystart.rs minmax.rs sampler.rs shared.rs wide.rs,-f 'crates/core/src/$(file)')
 
-.PHONY: help setup run test ci ci-rest build checked clean uml picture mutants spec-mutants golden-update quic host-long chance fresh \
+.PHONY: help setup run test ci ci-rest build checked clean uml picture mutants spec-mutants golden-update quic host-long kernels-long chance fresh \
     $(TEST_STEPS) $(REST_STEPS)
 
 help: ## this list
@@ -129,6 +129,17 @@ host: checked-full ## our algorithms in this kernel: equal to native code, loade
 	$(TEST_FULL) --test differential --test host --test ab -- --include-ignored --test-threads=1
 	tools/server.sh
 
+# Test programs to run in another kernel.
+TEST_PROGRAMS = $$($(TEST_FULL) --no-run --test differential --test host 2>&1 | sed -n 's/.*(\(.*\/NAME-[^)]*\))$$/\1/p')
+KERNELS = DIFFERENTIAL=$(subst NAME,differential,$(TEST_PROGRAMS)) HOST_TESTS=$(subst NAME,host,$(TEST_PROGRAMS)) tools/kernels.sh
+
+kernels: checked-full ## Debian's own kernels, 5.10 to the newest, under QEMU: every algorithm loaded, compared and unloaded, an A/B test
+	$(KERNELS)
+
+kernels-long: checked-full ## the same on every series that Debian serves, with commands killed at each step (an hour)
+	@tools/setup.sh kernels
+	$(KERNELS) --long
+
 quic: ## our algorithms in s2n-quic and noq: adapters under random days, scenarios between real endpoints in virtual time
 	cargo test --locked -p bbrlab-quic --features backend
 
@@ -209,7 +220,7 @@ fuzz: ## each fuzz target for FUZZ_SECONDS (30)
 	fuzz/run.sh $(FUZZ_SECONDS)
 
 chance: ## every step of make ci 20 times, half of them beside two busy processes: no failure by chance (many hours)
-	tools/chance.sh $(filter-out bpf,$(TEST_STEPS) $(REST_STEPS))
+	tools/chance.sh $(filter-out bpf kernels,$(TEST_STEPS) $(REST_STEPS))
 
 fresh: ## both commands of the README in minimal Debian 12 and 13, in chroots; needs root (an hour)
 	@tools/setup.sh fresh

@@ -36,6 +36,13 @@ pkg-config       pkg-config                       pkgconf-pkg-config     pkgconf
 ip               iproute2                         iproute                iproute2        iproute2                   -
 unshare          util-linux                       util-linux             util-linux      util-linux                 -
 curl             curl                             curl                   curl            curl                       curl
+qemu-system-x86_64 qemu-system-x86               qemu-system-x86-core   qemu-system-x86 qemu-system-x86_64        qemu
+busybox          busybox-static                   busybox                busybox         busybox-static             -
+cpio             cpio                             cpio                   cpio            cpio                       cpio
+kmod             kmod                             kmod                   kmod            kmod                       -
+zstd             zstd                             zstd                   zstd            zstd                       zstd
+iperf3           iperf3                           iperf3                 iperf3          iperf3                     iperf3
+strip            binutils                         binutils               binutils        binutils                   binutils
 flex             flex                             flex                   flex            flex                       flex
 bison            bison                            bison                  bison           bison                      bison
 bc               bc                               bc                     bc              bc                         bc
@@ -254,6 +261,15 @@ need_host() {
     need_root_and_btf "loading BPF programs"
 }
 
+# Other kernels run in a virtual machine: no privileges, but programs to put into it.
+need_kernels() {
+    need_loader
+    local program
+    for program in qemu-system-x86_64 busybox cpio kmod xz zstd strip python3 ip iperf3 curl unshare setpriv; do
+        PATH=/usr/sbin:/usr/bin:/sbin:/bin need $program
+    done
+}
+
 # User Mode Linux: a kernel that is already built needs nothing more.
 need_uml() {
     need ip
@@ -307,6 +323,7 @@ needs_of() {
             ;;
         oracle) need_oracle ;;
         host) need_host ;;
+        kernels) need_kernels ;;
         quic) need cmake ;;
         uml | uml-tests | validate) need_uml ;;
         fuzz) need c++ ;;

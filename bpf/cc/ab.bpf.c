@@ -38,7 +38,7 @@ struct bpf_sock_ops {
 };
 
 /* From Linux 6.2 on: what is read behind such a pointer may be anything, and where nothing is, reads as 0. */
-extern void *bpf_rdonly_cast(const void *address, __u32 type) __ksym;
+extern void *bpf_rdonly_cast(const void *address, __u32 type) __ksym __attribute__((weak));
 #define KERNEL_TYPE(name) __builtin_btf_type_id(*(name *)0, 1)
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)

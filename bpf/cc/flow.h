@@ -95,6 +95,11 @@ struct flow {
 	__u64 number;
 	/* `found` is the mark that the last ACK's packet was looked up by. */
 	__u32 newest, found, delivered_at_mark, snd_nxt, is_retrans;
+	/*
+	 * Our own application-limited mark, for kernels on which a program may not write tp->app_limited: packets sent while `delivered` was
+	 * in this range are application-limited. `limited_to` is 0 without a mark.
+	 */
+	__u32 limited_from, limited_to;
 	struct ack_mark marks[MARKS];
 };
 
@@ -145,6 +150,8 @@ _Static_assert(sizeof(struct connection) == 152, "crates/host/src/telemetry.rs r
 struct settings {
 	__u32 parameters[PARAMETERS];
 	__u64 tick_ns, records;
+	/* Before Linux 6.10 cong_control has two arguments; before 6.4 no program may write tp->app_limited. */
+	__u64 two_arguments, own_app_limited;
 };
 
 const volatile struct settings settings SEC(".rodata.settings") = { .tick_ns = 4000000 };

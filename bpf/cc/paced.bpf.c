@@ -165,14 +165,57 @@ SEC("struct_ops") void cc_release(__u64 *ctx)
 	bpf_sk_storage_delete(&flows, (struct sock *)ctx[0]);
 }
 
+/*
+ * The last argument, of two or of four. The verifier drops the branch not taken, which reads behind the hook's arguments; the loads are
+ * written out so that the compiler does not merge them.
+ */
+static __always_inline const struct rate_sample *sample_of(__u64 *ctx)
+{
+	const struct rate_sample *rs;
+
+	if (settings.two_arguments)
+		asm volatile("%0 = *(u64 *)(%1 + 8)" : "=r"(rs) : "r"(ctx));
+	else
+		asm volatile("%0 = *(u64 *)(%1 + 24)" : "=r"(rs) : "r"(ctx));
+	return rs;
+}
+
+/* Sets the mark until what is in flight now has been delivered. */
+static __always_inline void mark_app_limited(struct flow *flow, struct tcp_sock *tp)
+{
+	__u32 until = tp->delivered + packets_in_flight(tp);
+
+	until = until ? until : 1;
+	if (!settings.own_app_limited) {
+		tp->app_limited = until;
+		return;
+	}
+	if (!own_mark_stands(flow, tp->delivered))
+		flow->limited_from = tp->delivered;
+	flow->limited_to = until;
+}
+
+/* Was the sample's packet sent while our own mark stood? Linux tcp_rate_skb_sent writes that into the packet. */
+static __always_inline bool was_sent_marked(struct flow *flow, __u32 prior_delivered)
+{
+	if (!settings.own_app_limited || !flow->limited_to)
+		return 0;
+	if ((__s32)(prior_delivered - flow->limited_to) > 0) {
+		/* A packet sent after the mark: the range must not outlive the counter's wrap. */
+		flow->limited_to = 0;
+		return 0;
+	}
+	return (__s32)(prior_delivered - flow->limited_from) >= 0;
+}
+
 SEC("struct_ops") void cc_cong_control(__u64 *ctx)
 {
 	struct sock *sk = (struct sock *)ctx[0];
 	struct tcp_sock *tp = (struct tcp_sock *)sk;
-	const struct rate_sample *rs = (const struct rate_sample *)ctx[3];
+	const struct rate_sample *rs = sample_of(ctx);
 	struct flow *flow = flow_of(sk, 0);
 	struct input *in;
-	__u32 app_limited;
+	bool app_limited;
 #ifdef V3
 	__u64 said;
 #endif
@@ -188,7 +231,8 @@ SEC("struct_ops") void cc_cong_control(__u64 *ctx)
 	in->rs_losses = rs->losses > 0 ? rs->losses : 0;
 	in->rs_acked_sacked = rs->acked_sacked;
 	in->rs_prior_in_flight = rs->prior_in_flight;
-	in->rs_marks = rs->is_app_limited | rs->is_ack_delayed << 1;
+	app_limited = rs->is_app_limited || was_sent_marked(flow, rs->prior_delivered);
+	in->rs_marks = app_limited | rs->is_ack_delayed << 1;
 #ifdef V3
 	in->newest_end = rs->last_end_seq;
 	flow->is_retrans = rs->is_retrans;
@@ -214,7 +258,7 @@ SEC("struct_ops") void cc_cong_control(__u64 *ctx)
 		in->seq = in->lost;
 		in->packets = rs->losses;
 		in->volume = in->rs_losses;
-		if (rs->is_app_limited)
+		if (app_limited)
 			in->marks |= APP_LIMITED;
 		else
 			in->marks &= ~APP_LIMITED;
@@ -223,26 +267,31 @@ SEC("struct_ops") void cc_cong_control(__u64 *ctx)
 #endif
 	CALL(one_ack, ACK);
 	write_outputs(flow, sk);
-	if (flow->out.mark_app_limited) {
-		app_limited = tp->delivered + packets_in_flight(tp);
-		tp->app_limited = app_limited ? app_limited : 1;
-	}
+	if (flow->out.mark_app_limited)
+		mark_app_limited(flow, tp);
 }
 
-SEC("struct_ops") void cc_cwnd_event(__u64 *ctx)
+static __always_inline void restart_from_idle(struct sock *sk)
 {
-	struct sock *sk = (struct sock *)ctx[0];
-	struct flow *flow;
+	struct flow *flow = flow_of(sk, 0);
 
-	if ((__u32)ctx[1] != CA_EVENT_TX_START)
-		return;
-	flow = flow_of(sk, 0);
 	if (!flow)
 		return;
 	read_between(flow, sk);
 	count_bytes(flow);
 	CALL(tx_start, TX_START);
 	write_outputs(flow, sk);
+}
+
+SEC("struct_ops") void cc_cwnd_event(__u64 *ctx)
+{
+	if ((__u32)ctx[1] == CA_EVENT_TX_START)
+		restart_from_idle((struct sock *)ctx[0]);
+}
+
+SEC("struct_ops") void cc_cwnd_event_tx_start(__u64 *ctx)
+{
+	restart_from_idle((struct sock *)ctx[0]);
 }
 
 #ifdef V3
@@ -360,6 +409,7 @@ SEC(".struct_ops.link") struct tcp_congestion_ops cc = {
 	.release = (void *)cc_release,
 	.cong_control = (void *)cc_cong_control,
 	.cwnd_event = (void *)cc_cwnd_event,
+	.cwnd_event_tx_start = (void *)cc_cwnd_event_tx_start,
 	.set_state = (void *)cc_set_state,
 	.ssthresh = (void *)cc_ssthresh,
 	.undo_cwnd = (void *)cc_undo_cwnd,

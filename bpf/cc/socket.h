@@ -103,6 +103,12 @@ static __always_inline __u32 packets_in_flight(struct tcp_sock *tp)
 	return tp->packets_out - (tp->sacked_out + tp->lost_out) + tp->retrans_out;
 }
 
+/* True until more than `limited_to` is delivered, as the kernel's own mark: Linux tcp_rate_gen. */
+static __always_inline bool own_mark_stands(const struct flow *flow, __u32 delivered)
+{
+	return settings.own_app_limited && flow->limited_to && (__s32)(flow->limited_to - delivered) >= 0;
+}
+
 /* What every event may want to know; what only some do, they read themselves. */
 static __always_inline void read_socket(struct flow *flow, struct sock *sk)
 {
@@ -116,7 +122,7 @@ static __always_inline void read_socket(struct flow *flow, struct sock *sk)
 	in->srtt_us = tp->srtt_us >> 3;
 	in->ca_state = READ_BITS((struct inet_connection_sock *)sk, icsk_ca_state);
 	in->max_rate = sk->sk_max_pacing_rate;
-	in->marks = tp->app_limited ? APP_LIMITED : 0;
+	in->marks = tp->app_limited || own_mark_stands(flow, tp->delivered) ? APP_LIMITED : 0;
 	in->delivered = tp->delivered;
 	in->lost = tp->lost;
 	in->in_flight = packets_in_flight(tp);
@@ -141,6 +147,7 @@ static __always_inline void no_sample(struct flow *flow)
 static __always_inline void begin(struct flow *flow)
 {
 	flow->number = __sync_fetch_and_add(&begun, 1);
+	flow->limited_from = flow->limited_to = 0;
 }
 
 static __always_inline void read_beginning(struct flow *flow, struct sock *sk)

@@ -117,18 +117,25 @@ SEC("struct_ops") void cc_pkts_acked(__u64 *ctx)
 	write_window(flow, sk);
 }
 
-SEC("struct_ops") void cc_cwnd_event(__u64 *ctx)
+static __always_inline void restart_from_idle(struct sock *sk)
 {
-	struct sock *sk = (struct sock *)ctx[0];
-	struct flow *flow;
+	struct flow *flow = flow_of(sk, 0);
 
-	if ((__u32)ctx[1] != CA_EVENT_TX_START)
-		return;
-	flow = flow_of(sk, 0);
 	if (!flow)
 		return;
 	read_for(flow, sk);
 	CALL(tx_start, TX_START);
+}
+
+SEC("struct_ops") void cc_cwnd_event(__u64 *ctx)
+{
+	if ((__u32)ctx[1] == CA_EVENT_TX_START)
+		restart_from_idle((struct sock *)ctx[0]);
+}
+
+SEC("struct_ops") void cc_cwnd_event_tx_start(__u64 *ctx)
+{
+	restart_from_idle((struct sock *)ctx[0]);
 }
 
 SEC("struct_ops") void cc_set_state(__u64 *ctx)
@@ -173,6 +180,7 @@ SEC(".struct_ops.link") struct tcp_congestion_ops cc = {
 	.cong_avoid = (void *)cc_cong_avoid,
 	.pkts_acked = (void *)cc_pkts_acked,
 	.cwnd_event = (void *)cc_cwnd_event,
+	.cwnd_event_tx_start = (void *)cc_cwnd_event_tx_start,
 	.set_state = (void *)cc_set_state,
 	.ssthresh = (void *)cc_ssthresh,
 	.undo_cwnd = (void *)cc_undo_cwnd,

@@ -119,12 +119,12 @@ fn main() {
     let egress = object.progs_mut().find(|program| program.name() == "egress").unwrap();
     let _link = egress.attach_cgroup(std::os::fd::AsRawFd::as_raw_fd(&group.as_fd())).unwrap();
     let name = format!("flight.{}", std::process::id());
-    let mut program = Program::load_recorded(&AlgorithmConfig::named("bbr3-linux").unwrap(), &name, 1 << 27).unwrap();
-    let _registered = program.register().unwrap();
+    let program = Program::load_recorded(&AlgorithmConfig::named("bbr3-linux").unwrap(), &name, 1 << 27).unwrap();
+    let registered = program.register().unwrap();
     let (sents, acks) = (RefCell::new(BTreeMap::<u32, Vec<Sent>>::new()), RefCell::new(Vec::new()));
     let rings = [
         object.maps().find(|map| map.name() == "sents").unwrap(),
-        program.object().maps().find(|map| map.name() == "calls").unwrap(),
+        registered.program().object().maps().find(|map| map.name() == "calls").unwrap(),
     ];
     let mut builder = RingBufferBuilder::new();
     let take_sent = |bytes: &[u8]| {

@@ -17,7 +17,7 @@ use std::os::fd::AsFd;
 
 use bbrlab_core::AlgorithmConfig;
 use bbrlab_host::objects::OBJECTS;
-use bbrlab_host::program::Program;
+use bbrlab_host::program::{Program, Registered};
 use nix::sys::resource::{UsageWho, getrusage};
 use path::Path;
 
@@ -45,14 +45,13 @@ struct Candidate {
     algorithm: String,
     name: String,
     programs: Vec<(u32, bool)>,
-    _link: libbpf_rs::Link,
-    _program: Program,
+    _registered: Registered,
 }
 
 impl Candidate {
     fn new(algorithm: &str, nth: usize, load: impl FnOnce(&str) -> Program) -> Self {
         let name = format!("cost{nth}.{}", std::process::id());
-        let mut program = load(&name);
+        let program = load(&name);
         let handles_acks = |name: &str| ["cc_cong_control", "cc_cong_avoid"].contains(&name);
         let hooks = program.object().progs().filter(|one| one.name().to_string_lossy().starts_with("cc_"));
         let programs = hooks
@@ -61,8 +60,8 @@ impl Candidate {
                 Some((id, handles_acks(&one.name().to_string_lossy())))
             })
             .collect();
-        let link = program.register().unwrap();
-        Self { algorithm: algorithm.to_owned(), name, programs, _link: link, _program: program }
+        let registered = program.register().unwrap();
+        Self { algorithm: algorithm.to_owned(), name, programs, _registered: registered }
     }
 
     /// ACKs handled so far, and nanoseconds spent in all hooks.

@@ -4,6 +4,8 @@
 use std::fs;
 
 use crate::host_paths::{self, HostPaths};
+#[cfg(feature = "load")]
+use crate::interface::Interface;
 
 /// One capability of the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,9 +31,15 @@ pub fn parts() -> Vec<Ability> {
     let mut parts = vec![rights, pins()];
     parts.extend(of_kernel());
     parts.push(jit());
-    #[cfg(feature = "load")]
+    #[cfg(all(feature = "ab", feature = "load"))]
     parts.push(cgroups());
     parts
+}
+
+/// The first capability of the kernel that a loaded algorithm needs and that is missing, in one phrase.
+#[cfg(feature = "load")]
+pub(crate) fn missing() -> Option<String> {
+    of_kernel().into_iter().find(|part| !part.works && part.name.starts_with("load: ")).map(|part| part.found)
 }
 
 /// Checks the place for pins, which outlive the command.
@@ -47,7 +55,7 @@ fn pins() -> Ability {
 }
 
 /// Checks the cgroup that a test's program attaches to.
-#[cfg(feature = "load")]
+#[cfg(all(feature = "ab", feature = "load"))]
 fn cgroups() -> Ability {
     match crate::ab::cgroup(None) {
         Ok(root) => Ability { name: "ab: cgroups", works: true, found: format!("version 2 at {}", root.display()) },
@@ -66,82 +74,58 @@ fn of_kernel() -> Vec<Ability> {
     vec![part("load: build", false, "", "this build cannot load; build with --features host")]
 }
 
-/// Checks the kernel's own type information.
+/// Checks the kernel's interface of congestion controls.
 #[cfg(feature = "load")]
 fn of_kernel() -> Vec<Ability> {
-    use libbpf_rs::btf::Btf;
-    use libbpf_rs::btf::types::{Enum, Struct};
-
-    libbpf_rs::set_print(None);
-    let at = std::path::Path::new("/sys/kernel/btf/vmlinux");
-    let Some(btf) = at.exists().then(Btf::from_vmlinux).and_then(Result::ok) else {
+    let Some(kernel) = Interface::of_kernel() else {
         let remedy = "the kernel exposes no types (/sys/kernel/btf/vmlinux); use one with CONFIG_DEBUG_INFO_BTF";
         return vec![part("load: types", false, "", remedy)];
     };
-    let has_struct = |name: &str| btf.type_by_name::<Struct<'_>>(name).is_some();
-    let links = btf
-        .type_by_name::<Enum<'_>>("bpf_link_type")
-        .is_some_and(|link| link.iter().any(|one| one.name.is_some_and(|name| name == "BPF_LINK_TYPE_STRUCT_OPS")));
-    let has_member = |of: &str, member: &str| {
-        btf.type_by_name::<Struct<'_>>(of)
-            .is_some_and(|found| found.iter().any(|one| one.name.is_some_and(|name| name == member)))
+    let registration = match kernel.has_links {
+        true => "loaded algorithms are links, which outlive the command",
+        false => "loaded algorithms stay registered through their pinned map: the kernel has no links of struct_ops",
     };
-    let hook = match arguments(&btf, "cong_control") {
-        Some(4) => part("load: programs", true, "cong_control has the four arguments that the programs read", ""),
-        other => Ability {
-            name: "load: programs",
-            works: false,
-            found: format!(
-                "cong_control has {} arguments here, and there is no program for these; use Linux 6.10 or later",
-                other.map_or("unknown".to_owned(), |count| count.to_string())
-            ),
+    let hook = Ability {
+        name: "load: programs",
+        works: [2, 4].contains(&kernel.cong_control),
+        found: match kernel.cong_control {
+            0 => "the kernel's types have no cong_control; use Linux 6.1 or later".to_owned(),
+            count => format!("cong_control has {count} arguments; the programs need 2 or 4"),
         },
     };
     vec![
         part("load: types", true, "/sys/kernel/btf/vmlinux", ""),
         part(
             "load: struct_ops",
-            has_struct("bpf_struct_ops_tcp_congestion_ops"),
+            kernel.has_struct_ops,
             "the kernel accepts congestion controls in BPF",
-            "the kernel does not accept congestion controls in BPF; use Linux 6.4 or later with CONFIG_BPF_JIT",
+            "the kernel does not accept congestion controls in BPF; use Linux 6.1 or later with CONFIG_BPF_JIT",
         ),
         part(
-            "load: links",
-            links,
-            "loaded algorithms outlive the command and can be unloaded",
-            "the kernel has no links of struct_ops; use Linux 6.4 or later",
+            "load: BPF",
+            kernel.has_bpf_of_6_1,
+            "programs may set the pacing rate",
+            "programs may not set the pacing rate; use Linux 6.1 or later",
         ),
+        part("load: registration", true, registration, ""),
         hook,
         part(
             "watch: iterators",
-            has_struct("bpf_iter__tcp"),
+            kernel.has_socket_iterator,
             "`host status --connections`; `host unload` moves live connections",
             "the kernel has no iterator over TCP sockets; use Linux 5.9 or later",
         ),
         part(
-            "ab: records",
-            has_struct("bpf_iter__bpf_map_elem"),
-            "`ab start` lists open connections of all network namespaces",
-            "the kernel has no iterator over the entries of a table; use Linux 5.9 or later",
+            "ab: open connections",
+            kernel.has_map_iterator && kernel.has_casts,
+            "`ab start` also records open connections, in all network namespaces",
+            "`ab start` records connections when they close; for open ones use Linux 6.2 or later",
         ),
         part(
             "CE marks counted",
-            has_member("rate_sample", "delivered_ce"),
+            kernel.counts_marks,
             "BBRv3 gets the number of marked packets that each ACK reports",
             "the kernel does not count marked packets; newer ones do. BBRv3 then detects marks by ECE only",
         ),
     ]
-}
-
-/// Number of arguments of a hook of the kernel's congestion controls.
-#[cfg(feature = "load")]
-fn arguments(btf: &libbpf_rs::btf::Btf<'_>, hook: &str) -> Option<usize> {
-    use libbpf_rs::btf::ReferencesType as _;
-    use libbpf_rs::btf::types::{FuncProto, Ptr, Struct};
-
-    let ops = btf.type_by_name::<Struct<'_>>("tcp_congestion_ops")?;
-    let member = ops.iter().find(|member| member.name.is_some_and(|name| name == hook))?;
-    let pointer = btf.type_by_id::<Ptr<'_>>(member.ty)?;
-    let function = FuncProto::try_from(pointer.referenced_type()).ok()?;
-    Some(function.iter().count())
 }

@@ -195,9 +195,9 @@ pub enum Error {
         what: &'static str,
         /// Error of libbpf.
         source: libbpf_rs::Error,
-        /// The verifier's own message, if any.
+        /// The last message of libbpf or the verifier, if any.
         reason: Option<String>,
-        /// Remedy if the verifier has no message.
+        /// Remedy if there is no message.
         advice: Advice,
     },
     /// The program's object lacks a map or a program.
@@ -234,10 +234,8 @@ pub enum Advice {
     None,
     /// More rights.
     Root,
-    /// A newer kernel.
-    NewerKernel,
-    /// A newer kernel with cgroups of version 2.
-    NewerKernelWithCgroups,
+    /// The list of what this kernel supports.
+    Doctor,
     /// A place without another program, or more rights.
     OtherProgram,
 }
@@ -248,10 +246,7 @@ impl std::fmt::Display for Advice {
         f.write_str(match self {
             Self::None => "",
             Self::Root => "; run as root",
-            Self::NewerKernel => "; it needs Linux 6.10 or later with BTF, see `bbrlab doctor`",
-            Self::NewerKernelWithCgroups => {
-                "; it needs Linux 6.10 or later with BTF and cgroup v2, see `bbrlab doctor`"
-            }
+            Self::Doctor => "; see `bbrlab doctor`",
             Self::OtherProgram => "; another program is there alone, or a right is missing; see `bbrlab doctor`",
         })
     }

@@ -13,6 +13,8 @@ pub mod clock;
 pub mod enable;
 mod error;
 pub mod host_paths;
+#[cfg(feature = "load")]
+pub mod interface;
 pub mod journal;
 pub mod kernel;
 pub mod objects;
@@ -24,6 +26,8 @@ pub mod manage;
 mod namespaces;
 #[cfg(feature = "load")]
 pub mod program;
+#[cfg(feature = "load")]
+mod registration;
 #[cfg(feature = "load")]
 mod sockets;
 

@@ -15,7 +15,7 @@ use crate::journal::{Entry, Journal, Phase};
 use crate::objects::kernel_name;
 use crate::program::Program;
 use crate::sockets::{MoveScope, SocketCounts, Sockets};
-use crate::{Advice, Error, Result, TrialError, host_paths, journal, kernel, namespaces, program, sockets};
+use crate::{Error, Result, TrialError, host_paths, journal, kernel, namespaces, program, registration, sockets};
 
 /// Maximum time to wait for another command. Ours.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -25,6 +25,8 @@ const TURN: Duration = Duration::from_millis(200);
 const PASSES: u32 = 20;
 /// Files that every BPF file system contains. Source: Linux kernel/bpf/preload.
 const KERNELS_PINS: [&str; 2] = ["maps.debug", "progs.debug"];
+/// Pin of a registration: its link or, before Linux 6.4, its map.
+const REGISTRATION: &str = "link";
 /// Maximum length of a congestion control's name. Source: Linux `TCP_CA_NAME_MAX`, less its final zero.
 const NAME_MAX: usize = 15;
 
@@ -97,6 +99,11 @@ impl Host<'_> {
         if kernel::available()?.contains(&wanted.name) {
             return Err(Error::NameTaken(wanted.name.clone()));
         }
+        // Verified before anything is written: a kernel that refuses them, or the iterator that an undo needs, stays as
+        // it is.
+        (self.before)("have the kernel verify the programs");
+        let program = Program::load(&wanted.config, &wanted.name)?;
+        Sockets::of(&wanted.name, "", MoveScope::None)?;
         let entry = Entry {
             name: wanted.name.clone(),
             algorithm: wanted.config.name().to_owned(),
@@ -108,7 +115,7 @@ impl Host<'_> {
         };
         (self.before)("record the steps to be done");
         journal.write(&entry)?;
-        match self.carry_out(&journal, wanted, &entry) {
+        match self.carry_out(&journal, program, &entry) {
             Ok(()) => Ok(()),
             Err(fault) => {
                 self.undo(&journal, &entry, None)?;
@@ -117,38 +124,32 @@ impl Host<'_> {
         }
     }
 
-    fn carry_out(&self, journal: &Journal, wanted: &LoadRequest, entry: &Entry) -> Result<()> {
+    fn carry_out(&self, journal: &Journal, program: Program, entry: &Entry) -> Result<()> {
         if entry.mounted_bpffs {
             (self.before)("mount the file system of pins");
             let at = &self.places.bpffs;
             mount(Some("bpf"), at, Some("bpf"), MsFlags::empty(), Some("mode=0700"))
                 .map_err(|error| Error::File { path: at.clone(), source: error.into() })?;
         }
-        let folder = self.places.pins_of(&wanted.name);
+        let folder = self.places.pins_of(&entry.name);
         (self.before)("make the folder of pins");
         fs::create_dir_all(&folder).map_err(Error::file(&folder))?;
-        (self.before)("have the kernel verify the programs");
-        let mut program = Program::load(&wanted.config, &wanted.name)?;
         (self.before)("register the algorithm");
-        let mut link = program.register()?;
+        let pin = folder.join(REGISTRATION);
+        let mut registered = program.register_at(&pin)?;
         (self.before)("pin it");
-        link.pin(folder.join("link")).map_err(|source| Error::Refused {
-            what: "the pin",
-            source,
-            reason: None,
-            advice: Advice::None,
-        })?;
+        registered.pin(&pin)?;
         (self.before)("pin the iterator over its connections");
-        program.pin_beside(&folder)?;
+        registered.pin_beside(&folder)?;
         (self.before)("send data over it");
-        (self.trial)(&wanted.name).map_err(Error::Trial)?;
+        (self.trial)(&entry.name).map_err(Error::Trial)?;
         // The trial's connection started with it, in one direction or in both.
-        if program.counters().is_none_or(|counters| counters.begun == 0) {
+        if registered.program().counters().is_none_or(|counters| counters.begun == 0) {
             return Err(Error::TrialUnused);
         }
         if entry.default_before.is_some() {
             (self.before)("make it the default");
-            kernel::set_default(&wanted.name)?;
+            kernel::set_default(&entry.name)?;
         }
         (self.before)("record that it is done");
         journal.write(&Entry { phase: Phase::Loaded, ..entry.clone() })
@@ -174,7 +175,7 @@ impl Host<'_> {
     pub fn recover(&self, journal: &Journal) -> Result<bool> {
         let mut any = false;
         for entry in journal.entries() {
-            let is_whole = entry.phase == Phase::Loaded && self.places.pins_of(&entry.name).join("link").exists();
+            let is_whole = entry.phase == Phase::Loaded && self.places.pins_of(&entry.name).join(REGISTRATION).exists();
             if !is_whole {
                 self.undo(journal, &entry, None)?;
                 any = true;
@@ -185,7 +186,11 @@ impl Host<'_> {
 
     /// The same, unless another command is running, which may be the one that appears interrupted.
     pub fn recover_if_idle(&self) -> Result<bool> {
-        if journal::entries(&self.places.state).is_empty() || host_paths::check().is_err() {
+        if host_paths::check().is_err() {
+            return Ok(false);
+        }
+        registration::recover();
+        if journal::entries(&self.places.state).is_empty() {
             return Ok(false);
         }
         match Journal::open(&self.places.state, Duration::ZERO) {
@@ -274,7 +279,8 @@ impl Host<'_> {
 
     fn remove_pins(&self, name: &str) -> Result<()> {
         let folder = self.places.pins_of(name);
-        for pin in ["link", "connections", "counters"] {
+        program::unregister(&folder.join(REGISTRATION))?;
+        for pin in [REGISTRATION, "connections", "counters"] {
             let path = folder.join(pin);
             match fs::remove_file(&path) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {

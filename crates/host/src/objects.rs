@@ -36,7 +36,7 @@ pub(crate) static KERNEL_BBR: &[u8] = include_bytes!("../../../bpf/cc/objects/ke
 pub(crate) static SWITCH: &[u8] = include_bytes!("../../../bpf/cc/objects/switch.bpf.o");
 
 /// Program of an A/B test.
-#[cfg(feature = "load")]
+#[cfg(all(feature = "ab", feature = "load"))]
 pub(crate) static AB: &[u8] = include_bytes!("../../../bpf/cc/objects/ab.bpf.o");
 
 /// The object of an algorithm.

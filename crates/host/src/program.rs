@@ -9,8 +9,10 @@ use bbrlab_core::{AlgorithmConfig, params::MAX_PARAMS};
 pub use libbpf_rs::Link;
 use libbpf_rs::{MapCore, MapFlags, Object, ObjectBuilder, OpenObject, PrintLevel};
 
+use crate::interface::Interface;
 use crate::objects::{KERNEL_BBR, object};
-use crate::{Advice, Error, Result, kernel};
+use crate::registration::Registration;
+use crate::{Advice, Error, Result, ability, kernel};
 
 /// Maximum length of a congestion control's name, including the final zero. Source: Linux `TCP_CA_NAME_MAX`.
 const NAME_MAX: usize = 16;
@@ -37,26 +39,38 @@ fn note(level: PrintLevel, line: String) {
     }
 }
 
-/// Starts to collect libbpf's warnings.
-fn listen() {
+/// Starts to collect libbpf's warnings, for [`refused`].
+pub(crate) fn listen() {
     SAID.lock().unwrap_or_else(PoisonError::into_inner).clear();
     libbpf_rs::set_print(Some((PrintLevel::Warn, note)));
 }
 
-fn refused(what: &'static str, source: libbpf_rs::Error) -> Error {
-    let heard = std::mem::take(&mut *SAID.lock().unwrap_or_else(PoisonError::into_inner));
-    let told = |mark: &str| heard.lines().rev().find(|line| line.contains(mark)).map(str::trim).map(str::to_owned);
-    let reason = told("too large").or_else(|| told("not allowed")).or_else(|| {
-        // The verifier's last message precedes its count of instructions.
-        let lines: Vec<&str> = heard.lines().collect();
-        let at = lines.iter().position(|line| line.starts_with("processed "))?;
-        lines.get(at.checked_sub(1)?).map(|line| line.trim().to_owned())
-    });
+/// The error of a refused program, with the reason that libbpf or the verifier gave since [`listen`].
+pub(crate) fn refused(what: &'static str, source: libbpf_rs::Error) -> Error {
+    let told = reason(&std::mem::take(&mut *SAID.lock().unwrap_or_else(PoisonError::into_inner)));
+    let reason = match (ability::missing(), told) {
+        (Some(missing), Some(told)) => Some(format!("{missing} ({told})")),
+        (missing, told) => missing.or(told),
+    };
     let advice = match source.kind() {
         libbpf_rs::ErrorKind::PermissionDenied => Advice::Root,
-        _ => Advice::NewerKernel,
+        _ => Advice::Doctor,
     };
     Error::Refused { what, source, reason, advice }
+}
+
+/// The most specific line of libbpf's warnings: the verifier's last message, else the first warning.
+fn reason(warnings: &str) -> Option<String> {
+    let lines: Vec<&str> = warnings.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let told = |mark: &str| lines.iter().rev().find(|line| line.contains(mark));
+    // The verifier's last message precedes its count of instructions.
+    let verifiers = || {
+        let at = lines.iter().rposition(|line| line.starts_with("processed "))?;
+        lines[..at].iter().rev().find(|line| !line.starts_with("libbpf: "))
+    };
+    let libbpfs = || lines.iter().find(|line| line.starts_with("libbpf: "));
+    let found = told("too large").or_else(|| told("not allowed")).or_else(verifiers).or_else(libbpfs)?;
+    Some(found.trim_start_matches("libbpf: ").to_owned())
 }
 
 /// An algorithm whose programs passed the kernel's verifier. [`Self::register`] makes it available.
@@ -64,6 +78,46 @@ fn refused(what: &'static str, source: libbpf_rs::Error) -> Error {
 pub struct Program {
     object: Object,
     algorithm: &'static str,
+    name: String,
+}
+
+/// A registered algorithm. Dropping it frees the name, unless it was pinned.
+#[derive(Debug)]
+pub struct Registered {
+    // Before the program: without links, dropping it deletes the element of the program's map.
+    link: Link,
+    program: Program,
+    _note: Option<Registration>,
+}
+
+impl Registered {
+    /// Its program.
+    pub const fn program(&self) -> &Program {
+        &self.program
+    }
+
+    /// Pins the registration at the path of [`Program::register_at`], and beside it the connection iterator and the
+    /// counters. All then outlive this process.
+    pub fn pin(&mut self, path: &Path) -> Result<()> {
+        listen();
+        let algorithm = self.program.algorithm;
+        if has_links() {
+            self.link.pin(path).map_err(|error| refused(algorithm, error))?;
+        } else {
+            // The map is pinned already.
+            self.link.disconnect();
+        }
+        Ok(())
+    }
+
+    /// Pins the connection iterator and the counters in a directory.
+    pub fn pin_beside(&mut self, folder: &Path) -> Result<()> {
+        self.program.pin_beside(folder)
+    }
+}
+
+fn has_links() -> bool {
+    Interface::of_kernel().is_none_or(|kernel| kernel.has_links)
 }
 
 /// Purpose for which a program is loaded.
@@ -110,33 +164,55 @@ impl Program {
         listen();
         let mut open = ObjectBuilder::default().open_memory(KERNEL_BBR).map_err(fault)?;
         set(&mut open, CONTROL, &label(name))?;
-        Ok(Self { object: open.load().map_err(fault)?, algorithm })
+        Ok(Self { object: open.load().map_err(fault)?, algorithm, name: name.to_owned() })
     }
 
     fn with(config: &AlgorithmConfig, name: &str, tick_ns: u64, purpose: Purpose) -> Result<Self> {
         let algorithm = config.name();
         let bytes = object(algorithm).ok_or_else(|| Error::NoProgram(algorithm.to_owned()))?;
         let fault = |error: libbpf_rs::Error| refused(algorithm, error);
+        let kernel = Interface::of_kernel().ok_or(Error::NoTypes)?;
         listen();
         let mut open = ObjectBuilder::default().open_memory(bytes).map_err(fault)?;
         set_loaded_parts(&mut open, purpose).map_err(fault)?;
         let parameters = kernel::parameters(config, tick_ns);
-        settle(&mut open, &parameters, tick_ns, purpose, name)?;
+        settle(&mut open, &parameters, tick_ns, purpose, kernel)?;
+        set(&mut open, CONTROL, &label(name))?;
+        adapt(&mut open, kernel)?;
         let object = open.load().map_err(fault)?;
-        Ok(Self { object, algorithm })
+        Ok(Self { object, algorithm, name: name.to_owned() })
     }
 
-    /// Registers it with the kernel; dropping the link frees the name.
-    pub fn register(&mut self) -> Result<Link> {
+    /// Registers it with the kernel until the returned value is dropped, or this process ends.
+    pub fn register(mut self) -> Result<Registered> {
+        let note = if has_links() { None } else { Some(Registration::note(&self.name)?) };
+        let link = self.attach()?;
+        Ok(Registered { link, program: self, _note: note })
+    }
+
+    /// Registers it with the kernel for longer than this process. [`Registered::pin`] completes it; until then, an
+    /// interrupted registration is found by the pin at `path`, or has ended with this process.
+    pub fn register_at(mut self, path: &Path) -> Result<Registered> {
+        if !has_links() {
+            let algorithm = self.algorithm;
+            self.control()?.pin(path).map_err(|error| refused(algorithm, error))?;
+        }
+        let link = self.attach()?;
+        Ok(Registered { link, program: self, _note: None })
+    }
+
+    fn attach(&mut self) -> Result<Link> {
         listen();
         let algorithm = self.algorithm;
-        let mut maps = self.object.maps_mut();
-        let mut control = maps.find(|map| map.name() == CONTROL).ok_or_else(|| lacks(CONTROL))?;
-        control.attach_struct_ops().map_err(|error| refused(algorithm, error))
+        self.control()?.attach_struct_ops().map_err(|error| refused(algorithm, error))
     }
 
-    /// Pins the objects that outlive this process besides the link: its connection iterator and its counters.
-    pub fn pin_beside(&mut self, folder: &Path) -> Result<()> {
+    fn control(&mut self) -> Result<libbpf_rs::MapMut<'_>> {
+        self.object.maps_mut().find(|map| map.name() == CONTROL).ok_or_else(|| lacks(CONTROL))
+    }
+
+    /// Pins the objects that outlive this process besides the registration: its connection iterator and its counters.
+    fn pin_beside(&mut self, folder: &Path) -> Result<()> {
         let algorithm = self.algorithm;
         let fault = |error: libbpf_rs::Error| refused(algorithm, error);
         let iterator = self.object.progs_mut().find(|program| program.name() == CONNECTIONS);
@@ -169,6 +245,30 @@ impl Program {
     }
 }
 
+/// Ends the registration that is pinned at a path; the pin itself stays. On kernels with links, removing the pin
+/// suffices.
+pub fn unregister(pin: &Path) -> Result<()> {
+    if has_links() || !pin.exists() {
+        return Ok(());
+    }
+    libbpf_rs::set_print(None);
+    let map = libbpf_rs::MapHandle::from_pinned_path(pin);
+    delete(&map.map_err(|source| Error::List { what: "the pinned registration", source })?)
+}
+
+/// Ends the registration of that name, whichever process made it, on kernels without links.
+pub(crate) fn unregister_named(name: &str) -> Result<()> {
+    controls().into_iter().filter(|(_, other)| other == name).try_for_each(|(map, _)| delete(&map))
+}
+
+fn delete(control: &libbpf_rs::MapHandle) -> Result<()> {
+    match control.delete(&0_u32.to_ne_bytes()) {
+        // Pinned, but not registered yet, or not any more.
+        Err(error) if error.kind() == libbpf_rs::ErrorKind::NotFound => Ok(()),
+        other => other.map_err(|source| Error::List { what: "the kernel's registration", source }),
+    }
+}
+
 /// Reads the counters of a program loaded by another process, from their pin.
 pub fn pinned_counters(folder: &Path) -> Option<Counters> {
     libbpf_rs::set_print(None);
@@ -177,16 +277,22 @@ pub fn pinned_counters(folder: &Path) -> Option<Counters> {
 
 /// Lists the names of all congestion controls in BPF, whoever loaded them; none without privileges.
 pub fn all_in_bpf() -> Vec<String> {
+    controls().into_iter().map(|(_, name)| name).collect()
+}
+
+/// All congestion controls in BPF, each with its name.
+fn controls() -> Vec<(libbpf_rs::MapHandle, String)> {
     libbpf_rs::set_print(None);
     let Some((kind, at)) = name_in_value() else { return Vec::new() };
     let controls = libbpf_rs::query::MapInfoIter::default().filter(|map| map.btf_vmlinux_value_type_id == kind);
-    let name = |map: libbpf_rs::query::MapInfo| {
-        let value =
-            libbpf_rs::MapHandle::from_map_id(map.id).ok()?.lookup(&0_u32.to_ne_bytes(), MapFlags::ANY).ok()??;
+    let named = |map: libbpf_rs::query::MapInfo| {
+        let map = libbpf_rs::MapHandle::from_map_id(map.id).ok()?;
+        let value = map.lookup(&0_u32.to_ne_bytes(), MapFlags::ANY).ok()??;
         let name = value.get(at..at + NAME_MAX)?.split(|byte| *byte == 0).next()?;
-        Some(String::from_utf8_lossy(name).into_owned())
+        let name = String::from_utf8_lossy(name).into_owned();
+        Some((map, name))
     };
-    controls.filter_map(name).collect()
+    controls.filter_map(named).collect()
 }
 
 /// Locates the name in the kernel's type of a registered congestion control.
@@ -240,19 +346,35 @@ fn set_loaded_parts(open: &mut OpenObject, purpose: Purpose) -> libbpf_rs::Resul
     Ok(())
 }
 
-/// Sets parameters and name before loading.
+/// Sets `struct settings` of `bpf/cc/flow.h` before loading.
 fn settle(
     open: &mut OpenObject,
     parameters: &[u32; MAX_PARAMS],
     tick_ns: u64,
     purpose: Purpose,
-    name: &str,
+    kernel: Interface,
 ) -> Result<()> {
-    let records = u64::from(matches!(purpose, Purpose::Recording(_)));
+    let records = matches!(purpose, Purpose::Recording(_)).into();
+    let words = [tick_ns, records, (kernel.cong_control == 2).into(), (!kernel.has_links).into()];
     let settings = parameters.iter().flat_map(|value| value.to_ne_bytes());
-    let settings: Vec<u8> = settings.chain(tick_ns.to_ne_bytes()).chain(records.to_ne_bytes()).collect();
-    set(open, SETTINGS, &settings)?;
-    set(open, CONTROL, &label(name))
+    let settings: Vec<u8> = settings.chain(words.into_iter().flat_map(u64::to_ne_bytes)).collect();
+    set(open, SETTINGS, &settings)
+}
+
+/// Removes from our `tcp_congestion_ops` what this kernel lacks.
+fn adapt(open: &mut OpenObject, kernel: Interface) -> Result<()> {
+    let mut maps = open.maps_mut();
+    let mut control = maps.find(|one| one.name() == CONTROL).ok_or_else(|| lacks(CONTROL))?;
+    if !kernel.has_links {
+        control.set_map_flags(0).map_err(|error| refused(CONTROL, error))?;
+    }
+    if !kernel.has_tx_start {
+        // The last member: see `bpf/kernel.h`.
+        let value = control.initial_value_mut().ok_or_else(|| lacks(CONTROL))?;
+        let last = value.len().saturating_sub(size_of::<u64>());
+        value[last..].fill(0);
+    }
+    Ok(())
 }
 
 /// The first member of our `tcp_congestion_ops`.
@@ -271,4 +393,20 @@ pub(crate) fn set(open: &mut OpenObject, map: &str, bytes: &[u8]) -> Result<()> 
     let value = found.initial_value_mut().ok_or_else(|| lacks(map))?;
     value.get_mut(..bytes.len()).ok_or_else(|| lacks(map))?.copy_from_slice(bytes);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reason_is_the_verifiers_last_message_or_libbpfs_first() {
+        let verifier = "libbpf: prog 'cc_init': BPF program load failed: Permission denied\nlibbpf: prog 'cc_init': -- BEGIN PROG LOAD LOG --\n\
+            0: (79) r6 = *(u64 *)(r1 +0)\nno write support to tcp_sock at off 2352\nprocessed 12 insns (limit 1000000)\n\
+            -- END PROG LOAD LOG --\nlibbpf: prog 'cc_init': failed to load: -13\nlibbpf: failed to load object 'bbr1'\n";
+        assert_eq!(reason(verifier).as_deref(), Some("no write support to tcp_sock at off 2352"));
+        let no_types = "libbpf: kernel doesn't support global data\nlibbpf: failed to load object 'bbr1'\n";
+        assert_eq!(reason(no_types).as_deref(), Some("kernel doesn't support global data"));
+        assert_eq!(reason(""), None);
+    }
 }

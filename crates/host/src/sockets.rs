@@ -6,7 +6,7 @@ use std::io::Read;
 use libbpf_rs::{Iter, Link, Object, ObjectBuilder};
 
 use crate::objects::SWITCH;
-use crate::{Advice, Error, Result, namespaces, program};
+use crate::{Error, Result, namespaces, program};
 
 /// Bytes of a name, and of a row written by `bpf/cc/switch.bpf.c`: state, moved, error.
 const NAME: usize = 16;
@@ -50,9 +50,8 @@ pub struct Sockets {
 impl Sockets {
     /// Prepares to move sockets from `from` to `to`.
     pub fn of(from: &str, to: &str, which: MoveScope) -> Result<Self> {
-        let fault =
-            |source| Error::Refused { what: "the iterator over sockets", source, reason: None, advice: Advice::None };
-        libbpf_rs::set_print(None);
+        let fault = |source| program::refused("the iterator over sockets", source);
+        program::listen();
         let mut open = ObjectBuilder::default().open_memory(SWITCH).map_err(fault)?;
         let states = match which {
             MoveScope::None => 0,

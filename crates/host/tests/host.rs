@@ -248,11 +248,10 @@ fn a_machine_that_can_load_reports_no_missing_capability() {
 #[ignore = "needs the right to load BPF programs"]
 fn what_is_bpf_is_told_from_the_kernels_own_whoever_loaded_it() {
     let name = own_name("o");
-    let mut program = Program::load(&AlgorithmConfig::named("reno").unwrap(), &name).unwrap();
-    let link = program.register().unwrap();
+    let registered = Program::load(&AlgorithmConfig::named("reno").unwrap(), &name).unwrap().register().unwrap();
     let found = bbrlab_host::program::all_in_bpf();
     assert!(found.contains(&name) && !found.contains(&"reno".to_owned()), "{found:?}");
-    drop((link, program));
+    drop(registered);
     assert!(!kernel::available().unwrap().contains(&name));
 }
 

@@ -12,6 +12,7 @@ use std::time::Duration;
 use libbpf_rs::{Iter, Link, MapCore, MapFlags, Object, ObjectBuilder, RingBufferBuilder};
 use nix::sys::statfs::{CGROUP2_SUPER_MAGIC, statfs};
 
+use crate::interface::Interface;
 use crate::objects::AB;
 use crate::{Advice, Error, Result, host_paths, program};
 
@@ -114,15 +115,18 @@ pub struct Attached {
     object: Object,
     arms: usize,
     _hook: Link,
-    open: Link,
+    /// Iterator over open connections, on kernels that can read them.
+    open: Option<Link>,
 }
 
 fn refused(source: libbpf_rs::Error) -> Error {
-    let advice = match source.kind() {
-        libbpf_rs::ErrorKind::PermissionDenied => Advice::OtherProgram,
-        _ => Advice::NewerKernelWithCgroups,
-    };
-    Error::Refused { what: "the test's program", source, reason: None, advice }
+    let is_denied = source.kind() == libbpf_rs::ErrorKind::PermissionDenied;
+    match program::refused("the test's program", source) {
+        Error::Refused { what, source, reason, .. } if is_denied => {
+            Error::Refused { what, source, reason, advice: Advice::OtherProgram }
+        }
+        other => other,
+    }
 }
 
 /// Fails if privileges are missing, and names them.
@@ -161,13 +165,20 @@ impl Attached {
     /// arm.
     pub fn new(cgroup: &Path, plan: &AbConfig, split: &[u8]) -> Result<Self> {
         let folder = File::open(cgroup).map_err(Error::file(cgroup))?;
-        libbpf_rs::set_print(None);
+        let reads_open = Interface::of_kernel().is_some_and(|kernel| kernel.has_map_iterator && kernel.has_casts);
+        program::listen();
         let mut unloaded = ObjectBuilder::default().open_memory(AB).map_err(refused)?;
         program::set(&mut unloaded, ".rodata.settings", &plan.bytes())?;
+        for mut program in unloaded.progs_mut().filter(|program| program.name() == "open") {
+            program.set_autoload(reads_open);
+        }
         let object = unloaded.load().map_err(refused)?;
         // Set before it is attached, so that no connection meets a table of zeros.
         set_split(&object, 1, split)?;
-        let open = find(&object, "open")?.attach_iter(map(&object, "members")?.as_fd()).map_err(refused)?;
+        let open = match reads_open {
+            true => Some(find(&object, "open")?.attach_iter(map(&object, "members")?.as_fd()).map_err(refused)?),
+            false => None,
+        };
         let hook = find(&object, "assign")?.attach_cgroup(folder.as_raw_fd()).map_err(refused)?;
         Ok(Self { object, arms: plan.names.len(), _hook: hook, open })
     }
@@ -213,10 +224,11 @@ impl Attached {
         builder.build().map_err(refused)?.consume().map_err(refused)
     }
 
-    /// Concatenated records of open connections, in all network namespaces.
+    /// Concatenated records of open connections, in all network namespaces; none before Linux 6.2.
     pub fn open(&self) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
-        let mut iterator = Iter::new(&self.open).map_err(refused)?;
+        let Some(open) = &self.open else { return Ok(bytes) };
+        let mut iterator = Iter::new(open).map_err(refused)?;
         let fault = |error: std::io::Error| Error::List { what: "the list of open connections", source: error.into() };
         iterator.read_to_end(&mut bytes).map_err(fault)?;
         Ok(bytes)

@@ -19,7 +19,7 @@ use super::folder::{KEY, SPOOL};
 use super::store::RecordWriter;
 use super::{Direction, EndCondition, Entry, Folder, TestRequest};
 use crate::objects::{self, kernel_name};
-use crate::program::{Link, Program};
+use crate::program::{Program, Registered};
 use crate::{Error, Result, TrialError, clock, kernel};
 
 /// Interval between reads of the kernel's ring, which is then a twentieth full at 20,000 records a second. Ours.
@@ -44,15 +44,8 @@ pub struct Callbacks {
     pub ends: &'static AtomicBool,
 }
 
-/// An arm's congestion control that the kernel lacks, loaded by this process.
-#[derive(Debug)]
-struct Loaded {
-    _program: Program,
-    _link: Link,
-}
-
 /// Finds each arm's congestion control, or loads it for the lifetime of this process.
-fn arms(algorithms: &[String], callbacks: Callbacks) -> Result<(Vec<Arm>, Vec<Loaded>)> {
+fn arms(algorithms: &[String], callbacks: Callbacks) -> Result<(Vec<Arm>, Vec<Registered>)> {
     let available = kernel::available()?;
     let mut names: Vec<(String, bool)> = Vec::new();
     let mut loaded = Vec::new();
@@ -69,10 +62,9 @@ fn arms(algorithms: &[String], callbacks: Callbacks) -> Result<(Vec<Arm>, Vec<Lo
         let config = objects::parse(text)
             .map_err(|source| Error::Arm { source: Box::new(source), available: available.clone() })?;
         let name = free_name(&config, &available, &names);
-        let mut program = Program::load(&config, &name)?;
-        let link = program.register()?;
+        let registered = Program::load(&config, &name)?.register()?;
         (callbacks.trial)(&name).map_err(|source| Error::ArmTrial { arm: text.clone(), source })?;
-        loaded.push(Loaded { _program: program, _link: link });
+        loaded.push(registered);
         names.push((name, true));
     }
     let labels = labels(algorithms);
@@ -187,7 +179,7 @@ pub struct Run {
     /// Time of the last warning about a full disk.
     said_full_ns: Option<u64>,
     // Dropped last: the kernel forgets the arms once no new connection can get one.
-    loaded: Vec<Loaded>,
+    loaded: Vec<Registered>,
     lock: File,
 }
 

@@ -13,7 +13,7 @@ pub struct Controls {
     pub names: Vec<String>,
     // Registered until dropped; connections that still live then continue, but the name is gone.
     #[cfg(feature = "host")]
-    _links: Vec<loading::Loaded>,
+    _registered: Vec<bbrlab_host::program::Registered>,
 }
 
 /// Rejects a flow whose algorithm this build cannot load.
@@ -47,8 +47,8 @@ impl Controls {
 
     #[cfg(feature = "host")]
     fn load(ours: &[AlgorithmConfig], names: Vec<String>) -> Result<Self> {
-        let links = ours.iter().enumerate().map(|(nth, config)| loading::load(config, &own_name(nth)));
-        Ok(Self { names, _links: links.collect::<Result<_, _>>()? })
+        let load = |(nth, config)| bbrlab_host::program::Program::load(config, &own_name(nth))?.register();
+        Ok(Self { names, _registered: ours.iter().enumerate().map(load).collect::<bbrlab_host::Result<_>>()? })
     }
 
     #[cfg(not(feature = "host"))]
@@ -63,23 +63,4 @@ impl Controls {
 /// A name that no other process of ours uses.
 pub fn own_name(nth: usize) -> String {
     format!("lab{nth}.{}", std::process::id())
-}
-
-#[cfg(feature = "host")]
-mod loading {
-    use super::*;
-    use bbrlab_host::program::Program;
-
-    /// The link; declared before its programs, so it is dropped first.
-    #[derive(Debug)]
-    pub struct Loaded {
-        _link: libbpf_rs::Link,
-        _program: Program,
-    }
-
-    pub fn load(config: &AlgorithmConfig, name: &str) -> Result<Loaded> {
-        let mut program = Program::load(config, name)?;
-        let link = program.register()?;
-        Ok(Loaded { _link: link, _program: program })
-    }
 }

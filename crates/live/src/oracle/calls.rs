@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bbrlab_core::AlgorithmConfig;
 use bbrlab_host::kernel;
-use bbrlab_host::program::Program;
+use bbrlab_host::program::{Program, Registered};
 use bbrlab_replay::{Call, CallHeader, CallWriter};
 use bbrlab_sim::setup::Setup;
 use libbpf_rs::{MapCore as _, RingBufferBuilder};
@@ -34,13 +34,8 @@ pub fn record(setup: &Setup, situation: &str, ring_bytes: u32) -> Result<Recordi
         }
         names.push(own_name(nth));
     }
-    let mut programs: Vec<Program> = Vec::new();
-    let mut links = Vec::new();
-    for (nth, algorithm) in algorithms.iter().enumerate() {
-        let mut program = Program::load_recorded(algorithm, &own_name(nth), ring_bytes)?;
-        links.push(program.register()?);
-        programs.push(program);
-    }
+    let load = |(nth, algorithm)| Program::load_recorded(algorithm, &own_name(nth), ring_bytes)?.register();
+    let programs: Vec<Registered> = algorithms.iter().enumerate().map(load).collect::<bbrlab_host::Result<_>>()?;
     let collector = RefCell::new(Collector::default());
     let (gathered, ran) = thread::scope(|scope| {
         let run = scope.spawn(|| run_once(setup, names, &mut |_| {}));
@@ -49,7 +44,7 @@ pub fn record(setup: &Setup, situation: &str, ring_bytes: u32) -> Result<Recordi
     });
     let (output, _) = ran.map_err(|_| Error::ThreadEnded("the run"))??;
     gathered?;
-    let lost = programs.iter().filter_map(Program::counters).map(|counters| counters.calls_lost).sum();
+    let lost = programs.iter().filter_map(|one| one.program().counters()).map(|counters| counters.calls_lost).sum();
     let header = CallHeader {
         kernel: running_kernel(),
         situation: situation.to_owned(),
@@ -68,10 +63,10 @@ fn text(algorithm: &AlgorithmConfig) -> String {
 }
 
 /// Collects from each program's ring while `goes_on` returns true, then drains the rest.
-fn collect(programs: &[Program], collector: &RefCell<Collector>, goes_on: &mut dyn FnMut() -> bool) -> Result<()> {
+fn collect(programs: &[Registered], collector: &RefCell<Collector>, goes_on: &mut dyn FnMut() -> bool) -> Result<()> {
     let fault = |source| Error::Bpf { what: "the recording's ring".to_owned(), source };
     let maps: Vec<_> =
-        programs.iter().map(|program| program.object().maps().find(|map| map.name() == "calls")).collect();
+        programs.iter().map(|one| one.program().object().maps().find(|map| map.name() == "calls")).collect();
     let mut builder = RingBufferBuilder::new();
     for (algorithm, map) in maps.iter().enumerate() {
         let map = map.as_ref().ok_or(Error::NoPart("a program has no ring"))?;

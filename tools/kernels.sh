@@ -1,0 +1,130 @@
+#!/bin/bash
+# Boots Debian's own kernels under QEMU, and tries in each what `bbrlab` does to a kernel. Changes nothing on this machine.
+# usage: tools/kernels.sh [--long] [SERIES…]
+#   SERIES    as in 6.1; `newest` is the newest one. Without any: 5.10 6.1 6.12 newest; with --long every series that Debian serves
+#   --long    also the tests that kill a command at each step, a web server, and a longer A/B test
+# env: BBRLAB the command (target/debug/bbrlab); DIFFERENTIAL the test program of crates/host/tests/differential.rs, HOST_TESTS that of
+#      host.rs; JOBS kernels at a time (2); BBRLAB_KERNELS_CACHE the directory that keeps the packages
+# Logs go to out/kernels/SERIES.log. A kernel whose packages cannot be had is skipped by name.
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+set -euo pipefail
+cd "$(dirname "$0")/.."
+here=$PWD/tools/kernels
+cache=${BBRLAB_KERNELS_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/bbrlab/kernels}
+out=$PWD/out/kernels
+export BBRLAB=${BBRLAB:-$PWD/target/debug/bbrlab} DIFFERENTIAL=${DIFFERENTIAL:-} HOST_TESTS=${HOST_TESTS:-}
+
+fail() { echo "kernels: $*" >&2; exit 2; }
+long='' asked=()
+for word; do
+    case $word in
+        --long) long=long ;;
+        newest | [1-9].[0-9] | [1-9].[0-9][0-9]) asked+=("$word") ;;
+        *) fail "$word: write --long, newest or a series, as in 6.12" ;;
+    esac
+done
+[ "$(uname -m)" = x86_64 ] || fail "the kernels are for x86-64, this is $(uname -m)"
+[ -x "$BBRLAB" ] || fail "no command at $BBRLAB; make checked-full builds it"
+
+# Debian's lists for suites that this machine does not follow, kept apart from its own.
+apt_lists() {
+    local archive security key=/usr/share/keyrings/debian-archive-keyring.gpg
+    archive=$(apt-get indextargets --format '$(LABEL)|$(REPO_URI)' 'Identifier: Packages' 2>/dev/null | sed -n 's/^Debian|//p' | head -n 1)
+    security=$(apt-get indextargets --format '$(LABEL)|$(REPO_URI)' 'Identifier: Packages' 2>/dev/null | sed -n 's/^Debian-Security|//p' | head -n 1)
+    [ -n "$archive" ] && [ -e "$key" ] || { echo "kernels: this is not Debian, whose package lists have the kernels" >&2; return 1; }
+    mkdir -p "$cache/apt/lists/partial" "$cache/apt/cache/archives/partial"
+    {
+        for suite in bullseye bookworm trixie trixie-backports; do echo "deb [signed-by=$key] $archive $suite main"; done
+        [ -z "$security" ] || for suite in bookworm-security trixie-security; do echo "deb [signed-by=$key] $security $suite main"; done
+    } > "$cache/apt/sources.list"
+    cat > "$cache/apt/conf" <<END
+Dir::Etc::sourcelist "$cache/apt/sources.list";
+Dir::Etc::sourceparts "-";
+Dir::State::lists "$cache/apt/lists";
+Dir::Cache "$cache/apt/cache";
+APT::Sandbox::User "root";
+END
+    # Once a day; lists that cannot be had again stay as they were.
+    [ -n "$(find "$cache/apt/updated" -mtime -1 2>/dev/null)" ] || { apt_private apt-get -qq update && touch "$cache/apt/updated"; } || true
+}
+apt_private() { APT_CONFIG=$cache/apt/conf "$@"; }
+
+# The newest package of each series, as `SERIES PACKAGE`. From Linux 6.19 on the files of an image are in two packages of other names.
+packages() {
+    local names
+    names=$(apt_private apt-cache pkgnames linux- 2>/dev/null | grep -E '^linux-(image|binary|modules)-[0-9]+\.[0-9]+\.[^ ]*-cloud-amd64$')
+    while read -r package; do
+        case $package in
+            linux-image-*) ! grep -qxF "${package/image/binary}" <<< "$names" || continue ;;
+            linux-binary-*) grep -qxF "${package/binary/modules}" <<< "$names" || continue ;;
+            *) continue ;;
+        esac
+        sed -E 's/^linux-[a-z]+-([0-9]+\.[0-9]+).*/\1 &/' <<< "$package"
+    done <<< "$names" | sort -k1,1V -k2,2V | awk '{ newest[$1] = $2 } END { for (series in newest) print series, newest[series] }' | sort -V
+}
+
+# Prints the directory of a package's kernel, unpacked; downloads it the first time.
+kernel_of() {
+    local package=$1 root=$cache/root/$1 work
+    if [ ! -d "$root" ]; then
+        work=$(mktemp -d "$cache/new.XXXXXX")
+        (
+            cd "$work"
+            case $package in linux-binary-*) more=${package/binary/modules} ;; *) more= ;; esac
+            # shellcheck disable=SC2086 # empty or one word
+            apt_private apt-get -qq download "$package" $more >&2
+            mkdir root
+            for file in *.deb; do dpkg -x "$file" root; done
+        ) || { rm -rf "$work"; return 1; }
+        mkdir -p "$cache/root"
+        mv "$work/root" "$root"
+        rm -rf "$work"
+    fi
+    echo "$root"
+}
+
+mkdir -p "$cache" "$out"
+apt_lists || exit 0
+available=$(packages)
+[ -n "$available" ] || { echo "kernels: skipped, Debian's package lists cannot be had"; exit 0; }
+if [ ${#asked[@]} -eq 0 ]; then
+    if [ -n "$long" ]; then mapfile -t asked < <(cut -d ' ' -f 1 <<< "$available"); else asked=(5.10 6.1 6.12 newest); fi
+fi
+image=$(mktemp -d)
+trap 'rm -rf "$image"' EXIT
+"$here/image.sh" programs "$image/programs.cpio"
+
+# try SERIES: one kernel, in the background of the others.
+try() {
+    local series=$1 package root log began=$SECONDS
+    log=$out/$series.log
+    package=$(awk -v series="$series" '$1 == series { print $2 }' <<< "$available")
+    [ -n "$package" ] || { echo "$series: skipped, Debian serves no such kernel" | tee "$log"; return 0; }
+    root=$(kernel_of "$package") || { echo "$series: skipped, $package cannot be had" | tee "$log"; return 0; }
+    "$here/image.sh" modules "$image/$series.cpio" "$root" || return
+    cat "$image/programs.cpio" "$image/$series.cpio" > "$image/$series.all"
+    "$here/boot.sh" "$root" "$image/$series.all" "bbrlab.parts=${long:-short}" > "$log" 2>&1 || true
+    rm -f "$image/$series.cpio" "$image/$series.all"
+    awk -v series="$series" -v seconds="$((SECONDS - began))" '
+        sub(/\r$/, "") {}
+        /^ok: / { passed++ }
+        /^FAILED: / { failed++; print series ": " $0 }
+        /^Linux / { version = $2 }
+        /^end of tests/ { ended = 1 }
+        END {
+            if (!ended) { failed++; print series ": the kernel ended before the tests did" }
+            print series ": " version ", " passed + 0 " passed, " failed + 0 " failed, " seconds " s"
+            exit failed > 0
+        }' "$log"
+}
+export -f try kernel_of apt_private
+export cache out here image available long
+
+status=0
+for series in "${asked[@]}"; do
+    [ "$series" != newest ] || series=$(tail -n 1 <<< "$available" | cut -d ' ' -f 1)
+    echo "$series"
+done | sort -Vu | xargs -P "${JOBS:-2}" -I {} bash -c 'try "$1"' try {} | tee "$out/summary.txt" || status=1
+ran=$(grep -c ' passed, ' "$out/summary.txt" || true)
+echo "kernels: $ran tried, $(grep -c ': skipped, ' "$out/summary.txt" || true) skipped; logs in out/kernels"
+exit $status

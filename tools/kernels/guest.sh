@@ -1,0 +1,89 @@
+#!/bin/bash
+# The tests in a kernel. Each prints its output, then `ok: NAME` or `FAILED: NAME`, with the seconds it took.
+# The kernel's command line has bbrlab.parts=short or bbrlab.parts=long.
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+export BBRLAB=/usr/bin/bbrlab
+cd /tmp || exit
+parts=$(sed -n 's/.*bbrlab\.parts=\([a-z]*\).*/\1/p' /proc/cmdline)
+uname -sr
+
+# check NAME COMMAND: COMMAND is a shell's, and succeeds.
+check() {
+    local name=$1 began=$SECONDS status=0
+    shift
+    timeout "${LIMIT:-120}" bash -c "set -e; $*" > /tmp/said 2>&1 < /dev/null || status=$?
+    echo "== $name"
+    tail -n 40 /tmp/said | cut -c 1-400
+    if [ $status -eq 0 ]; then echo "ok: $name ($((SECONDS - began)) s)"; else echo "FAILED: $name (exit $status)"; fi
+    return $status
+}
+# Everything that bbrlab may leave on a host; nothing is printed if it left nothing.
+left() {
+    grep -oE '\b(bbr[123]|bbr3_linux|bbr_cpa|acd_linux|bbr_s|davis|bbrlab_[a-z]+|lab[0-9][^ ]*|v3)\b' /proc/sys/net/ipv4/tcp_available_congestion_control
+    ls -d /sys/fs/bpf/bbrlab /run/bbrlab/*.json /run/bbrlab/registered /run/bbrlab/ab 2>/dev/null
+    grep -vx cubic /proc/sys/net/ipv4/tcp_congestion_control
+}
+export -f left
+nothing_left='[ -z "$(left)" ] || { echo "left: $(left)"; false; }'
+works() { bbrlab doctor | grep -qE "^yes +$1  "; }
+
+bbrlab doctor | sed -n '/^kernel\|load\|ab:\|watch\|CE marks\|record/p'
+
+# A kernel that cannot hold an algorithm: refused with one line, nothing written, and the next command works.
+if bbrlab doctor | grep -q '^no  *load: '; then
+    check "refuses in one line" 'bbrlab host load bbr3-linux > out 2> err && exit 1; cat err; [ "$(wc -l < err)" -eq 1 ] && ! grep -q "6\.10" err'
+    check "leaves nothing" "$nothing_left; bbrlab host status; ! bbrlab host load reno; bbrlab host status"
+    exit
+fi
+
+[ ! -e /tests/differential ] ||
+    LIMIT=300 check "20,000 random calls of each algorithm equal native code" 'BBRLAB_CALLS=20000 /tests/differential --ignored --test-threads=1'
+
+iperf3 -s -D -p 5201 --logfile /tmp/iperf.log
+sleep 1
+for algorithm in bbr1 bbr2 bbr3 bbr3-linux bbr-cpa acd-linux bbr-s davis cubic reno; do
+    name=${algorithm//-/_}
+    case $algorithm in cubic | reno) name=bbrlab_$algorithm ;; esac
+    check "$algorithm: load, transfer, unload" "bbrlab host load $algorithm
+        iperf3 -c 127.0.0.1 -C $name -n 4M -f m | grep sender
+        bbrlab host status
+        bbrlab host unload $name; $nothing_left"
+done
+check "default, and a transfer outlives the unload" "bbrlab host load bbr3-linux,beta=0.6 --name v3 --default
+    [ \$(cat /proc/sys/net/ipv4/tcp_congestion_control) = v3 ]
+    iperf3 -c 127.0.0.1 -b 20M -t 15 > long & transfer=\$!
+    until bbrlab host status --connections | grep 'min RTT'; do sleep .2; done
+    bbrlab watch --once --json > watch; grep -q '\"v3\"' watch
+    bbrlab host unload v3; kill -0 \$transfer; wait \$transfer; grep sender long; $nothing_left"
+check "run on this kernel" "bbrlab run --on kernel --rate 10mbit --rtt 40ms --duration 4s --flow bbr3-linux --flow bbr1,program=bbrlab --flow cubic; $nothing_left"
+check "what a killed run registered is gone after the next command" "
+    bbrlab run --on kernel --rate 10mbit --rtt 40ms --duration 60s --flow bbr3-linux > /dev/null 2>&1 & sleep 4
+    grep -o 'lab0[^ ]*' /proc/sys/net/ipv4/tcp_available_congestion_control; kill -9 \$!; sleep 1
+    bbrlab host status > /dev/null; $nothing_left"
+check "recorded calls of ours replay bit for bit, restarts from idle among them" "
+    bbrlab record --rate 10mbit --rtt 40ms --loss 1% --flow bbr3-linux,on=1s,off=1s --flow bbr1,program=bbrlab,on=1s,off=1s --flow cubic,program=bbrlab,on=1s,off=1s --duration 5s --out ours.tap
+    bbrlab replay ours.tap | tee replayed; grep -q equal replayed; grep -q 'restart from idle' replayed; $nothing_left"
+if works record; then
+    check "the kernel's own calls replay bit for bit, restarts from idle among them" "
+        bbrlab record --rate 10mbit --rtt 40ms --loss 1% --flow bbr1,on=1s,off=1s --flow cubic,on=1s,off=1s --duration 5s --out own.tap
+        bbrlab replay own.tap | tee replayed; grep -q equal replayed; grep -q 'restart from idle' replayed; $nothing_left"
+fi
+check "A/B test" "
+    bbrlab ab start --arms cubic,bbr3-linux --port 5201 --out /tmp/test > ab.log 2>&1 & test=\$!
+    for _ in {1..100}; do [ ! -e test/experiment.json ] || break; sleep .2; done; sleep 1
+    for _ in {1..12}; do iperf3 -c 127.0.0.1 -n 100K > /dev/null; done
+    bbrlab ab status; bbrlab ab stop; wait \$test || { cat ab.log; exit 1; }
+    bbrlab ab report /tmp/test | tail -n 4
+    python3 -c 'import json
+counts = json.load(open(\"/tmp/test/experiment.json\"))[\"counts\"]
+print(counts)
+begun = sum(arm[\"established\"] for arm in counts[\"arms\"])
+assert begun == counts[\"written\"] == 48, \"of 12 transfers 2 connections each, both ends\"
+assert counts[\"ring_lost\"] + counts[\"disk_lost\"] + counts[\"no_memory\"] == 0'
+    $nothing_left"
+check "README's commands with a web server" "/tests/tools/server.sh; $nothing_left"
+if [ "$parts" = long ]; then
+    [ ! -e /tests/host ] || LIMIT=1500 check "killed at each step, faults, full disk" '/tests/host --include-ignored --test-threads=1 --skip the_kernel_verifies_each_program_soon'
+fi
+busybox dmesg | grep -E 'WARNING:|BUG:|Oops|Call Trace' | head -n 5 > complaints
+check "the kernel logged no warning" '[ ! -s complaints ] || { cat complaints; false; }'
