@@ -60,9 +60,12 @@ begun=$("$BBRLAB" host status --json | python3 -c 'import json, sys; print(json.
 [ "$begun" -gt 1 ] || fail "no connection of the server's began with it: $begun"
 
 # Unloaded during a transfer.
-fetch --limit-rate 12M > "$scratch/second" & second=$!
-sleep 2
-shown=$("$BBRLAB" host status --connections)
+fetch --limit-rate 6M > "$scratch/second" & second=$!
+for _ in {1..50}; do
+    shown=$("$BBRLAB" host status --connections)
+    ! grep -q ':8000' <<< "$shown" || break
+    sleep .1
+done
 echo "$shown"
 grep -q ':8000' <<< "$shown" || fail "status shows no connection of the server's"
 "$BBRLAB" host unload bbr3_linux

@@ -32,9 +32,7 @@ EVENT(rtt)
 EVENT(outputs)
 EVENT(tlp_ack)
 EVENT(tlp_recovery)
-#ifdef BYTES
 EVENT(lost)
-#endif
 #define ACK_STEPS(flow) (round(flow), signals(flow), startup(flow), cycle(flow), rtt(flow), outputs(flow))
 #elif defined(V1)
 EVENT(bandwidth)
@@ -252,8 +250,8 @@ SEC("struct_ops") void cc_cong_control(__u64 *ctx)
 	KEPT(sk, SAID) = said & SAID_SSTHRESH;
 #endif
 	count_bytes(flow);
-#ifdef BYTES
-	/* Which packets were lost is not told, only how many: as one gap, of the flight of the newest that was delivered. */
+#ifdef V3
+	/* The kernel reports how many packets were lost, not which: they count as one gap, with the flight of the newest delivered one. */
 	if (in->rs_losses) {
 		in->seq = in->lost;
 		in->packets = rs->losses;

@@ -41,8 +41,6 @@ SEC("syscall") int trial_event(struct trial *trial)
 #ifdef V3
 	case TLP_ACK: tlp_ack(flow); break;
 	case TLP_RECOVERY: tlp_recovery(flow); break;
-#endif
-#ifdef BYTES
 	case LOST: lost(flow); break;
 #endif
 #ifdef HOSTED

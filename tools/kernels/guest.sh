@@ -57,8 +57,10 @@ check "default, and a transfer outlives the unload" "bbrlab host load bbr3-linux
     bbrlab host unload v3; kill -0 \$transfer; wait \$transfer; grep sender long; $nothing_left"
 check "run on this kernel" "bbrlab run --on kernel --rate 10mbit --rtt 40ms --duration 4s --flow bbr3-linux --flow bbr1,program=bbrlab --flow cubic; $nothing_left"
 check "what a killed run registered is gone after the next command" "
-    bbrlab run --on kernel --rate 10mbit --rtt 40ms --duration 60s --flow bbr3-linux > /dev/null 2>&1 & sleep 4
-    grep -o 'lab0[^ ]*' /proc/sys/net/ipv4/tcp_available_congestion_control; kill -9 \$!; sleep 1
+    bbrlab run --on kernel --rate 10mbit --rtt 40ms --duration 60s --flow bbr3-linux > /dev/null 2>&1 & run=\$!
+    trap 'kill -9 \$run' EXIT
+    until grep -o 'lab0[^ ]*' /proc/sys/net/ipv4/tcp_available_congestion_control; do sleep .2; done
+    kill -9 \$run; trap - EXIT; sleep 1
     bbrlab host status > /dev/null; $nothing_left"
 check "recorded calls of ours replay bit for bit, restarts from idle among them" "
     bbrlab record --rate 10mbit --rtt 40ms --loss 1% --flow bbr3-linux,on=1s,off=1s --flow bbr1,program=bbrlab,on=1s,off=1s --flow cubic,program=bbrlab,on=1s,off=1s --duration 5s --out ours.tap
@@ -70,7 +72,7 @@ if works record; then
 fi
 check "A/B test" "
     bbrlab ab start --arms cubic,bbr3-linux --port 5201 --out /tmp/test > ab.log 2>&1 & test=\$!
-    for _ in {1..100}; do [ ! -e test/experiment.json ] || break; sleep .2; done; sleep 1
+    for _ in {1..100}; do ! grep -q 'records in' ab.log || break; sleep .2; done
     for _ in {1..12}; do iperf3 -c 127.0.0.1 -n 100K > /dev/null; done
     bbrlab ab status; bbrlab ab stop; wait \$test || { cat ab.log; exit 1; }
     bbrlab ab report /tmp/test | tail -n 4

@@ -229,7 +229,7 @@ fn differential<A: CongestionOps>(name: &str, states: usize, counts_bytes: bool,
 const COMMON: &[Event] =
     &[Event::Ack, Event::TxStart, Event::Rto, Event::CaState, Event::Undo, Event::Mss, Event::MaxRate];
 /// Additional events for BBRv2 and BBRv3.
-const PROBES: &[Event] = &[Event::TlpAck, Event::TlpRecovery];
+const PROBES: &[Event] = &[Event::TlpAck, Event::TlpRecovery, Event::Lost];
 /// Events for algorithms whose window the kernel reduces.
 const HOSTED: &[Event] = &[Event::Ack, Event::TxStart, Event::Rto, Event::Mss, Event::Rtt, Event::Threshold];
 
@@ -252,7 +252,7 @@ differential! {
     bbrs: BbrS, "bbr-s", 4, false, COMMON;
     davis: Davis, "davis", 3, false, COMMON;
     bbr2: Bbr3<LinuxV2>, "bbr2", 6, false, &[COMMON, PROBES].concat();
-    bbr3: Bbr3<Draft06>, "bbr3", 6, true, &[COMMON, PROBES, &[Event::Lost]].concat();
+    bbr3: Bbr3<Draft06>, "bbr3", 6, true, &[COMMON, PROBES].concat();
     bbr3_linux: Bbr3<LinuxV3>, "bbr3-linux", 6, false, &[COMMON, PROBES].concat();
     cubic: Cubic, "cubic", 2, false, HOSTED;
     reno: Reno, "reno", 2, false, HOSTED;
