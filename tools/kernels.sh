@@ -103,7 +103,7 @@ try() {
     root=$(kernel_of "$package") || { echo "$series: skipped, $package cannot be had" | tee "$log"; return 0; }
     "$here/image.sh" modules "$image/$series.cpio" "$root" || return
     cat "$image/programs.cpio" "$image/$series.cpio" > "$image/$series.all"
-    "$here/boot.sh" "$root" "$image/$series.all" "bbrlab.parts=${long:-short}" > "$log" 2>&1 || true
+    LIMIT=${long:+7200} "$here/boot.sh" "$root" "$image/$series.all" "bbrlab.parts=${long:-short}" > "$log" 2>&1 || true
     rm -f "$image/$series.cpio" "$image/$series.all"
     awk -v series="$series" -v seconds="$((SECONDS - began))" '
         sub(/\r$/, "") {}

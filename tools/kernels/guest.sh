@@ -85,6 +85,14 @@ assert counts[\"ring_lost\"] + counts[\"disk_lost\"] + counts[\"no_memory\"] == 
     $nothing_left"
 check "README's commands with a web server" "/tests/tools/server.sh; $nothing_left"
 if [ "$parts" = long ]; then
+    LIMIT=5000 check "a million recorded ACKs of all algorithms replay bit for bit" "
+        acks=0; nth=0; flows=(bbr1,program=bbrlab bbr2 bbr3 bbr3-linux bbr-cpa acd-linux bbr-s davis cubic,program=bbrlab reno,program=bbrlab)
+        while [ \$acks -lt 1000000 ]; do
+            bbrlab record --rate 200mbit --rtt 10ms --loss 0.1% --flow \${flows[nth % 10]} --flow \${flows[(nth + 3) % 10]} --duration 30s --out many.tap > /dev/null
+            bbrlab replay many.tap > replayed || { cat replayed; exit 1; }
+            acks=\$((acks + \$(awk '\$2 == \"equal\" { print \$4 }' replayed))); nth=\$((nth + 1))
+        done
+        echo \$acks ACKs in \$nth recordings"
     [ ! -e /tests/host ] || LIMIT=1500 check "killed at each step, faults, full disk" '/tests/host --include-ignored --test-threads=1 --skip the_kernel_verifies_each_program_soon'
 fi
 busybox dmesg | grep -E 'WARNING:|BUG:|Oops|Call Trace' | head -n 5 > complaints

@@ -17,7 +17,7 @@ use crate::{Error, Verdict, print};
         sudo bbrlab host load bbr3-linux\n  \
         sudo bbrlab host status --connections\n  \
         sudo bbrlab host unload bbr3_linux\n\n\
-        Loading needs Linux 6.10 or later with BTF, and root. The next command rolls back an interrupted one.")]
+        Loading needs Linux 6.1 or later with BTF, and root. The next command rolls back an interrupted one.")]
 pub struct HostArgs {
     #[command(subcommand)]
     what: HostCommand,

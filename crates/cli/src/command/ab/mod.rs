@@ -20,7 +20,7 @@ use crate::{Error, Verdict};
         sudo bbrlab ab start --arms cubic,bbr3-linux --canary 1% --port 443 --out test\n  \
         sudo bbrlab ab split 50,50\n  \
         bbrlab ab report test --report test.html\n\n\
-        The first arm is the control. A test needs Linux 6.10 or later with BTF, cgroup v2, and CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON.\n\
+        The first arm is the control. A test needs Linux 6.1 or later with BTF, cgroup v2, and CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON.\n\
         It lasts as long as `start` runs. However `start` ends, new connections go back to the host's default.")]
 pub struct AbArgs {
     #[command(subcommand)]
