@@ -44,7 +44,7 @@ REPRODUCED = [ out/catalogue.txt -nt $(CHECKED) ] || { $(REPRODUCE); } || [ $$? 
 MUTANTS := CARGO_PROFILE_TEST_OPT_LEVEL=0 nice cargo mutants --iterate -p bbrlab-core -j1 -o out \
     $(foreach file,bbr1/*.rs bbr3/*.rs cubic.rs hystart.rs minmax.rs sampler.rs shared.rs wide.rs,-f 'crates/core/src/$(file)')
 
-.PHONY: help setup run test ci ci-rest build checked clean uml picture mutants spec-mutants golden-update quic host-long kernels-long chance fresh \
+.PHONY: help setup run test ci ci-rest build checked clean uml picture mutants spec-mutants golden-update quic host-long kernels-long kernels-aarch64 chance fresh \
     $(TEST_STEPS) $(REST_STEPS)
 
 help: ## this list
@@ -139,6 +139,10 @@ kernels: checked-full ## Debian's own kernels, 5.10 to the newest, under QEMU: e
 kernels-long: checked-full ## the same on every series that Debian serves, with commands killed at each step (an hour)
 	@tools/setup.sh kernels
 	$(KERNELS) --long
+
+kernels-aarch64: ## every algorithm in Debian's aarch64 kernels under QEMU, with a loader built for aarch64 (minutes)
+	@tools/setup.sh kernels-aarch64
+	tools/kernels/aarch64.sh
 
 quic: ## our algorithms in s2n-quic and noq: adapters under random days, scenarios between real endpoints in virtual time
 	cargo test --locked -p bbrlab-quic --features backend

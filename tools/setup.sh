@@ -36,6 +36,8 @@ pkg-config       pkg-config                       pkgconf-pkg-config     pkgconf
 ip               iproute2                         iproute                iproute2        iproute2                   -
 unshare          util-linux                       util-linux             util-linux      util-linux                 -
 curl             curl                             curl                   curl            curl                       curl
+aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu,libc6-dev-arm64-cross gcc-aarch64-linux-gnu aarch64-linux-gnu-gcc - -
+qemu-system-aarch64 qemu-system-arm              qemu-system-aarch64-core qemu-system-aarch64 qemu-system-aarch64  qemu
 qemu-system-x86_64 qemu-system-x86               qemu-system-x86-core   qemu-system-x86 qemu-system-x86_64        qemu
 busybox          busybox-static                   busybox                busybox         busybox-static             -
 cpio             cpio                             cpio                   cpio            cpio                       cpio
@@ -324,6 +326,12 @@ needs_of() {
         oracle) need_oracle ;;
         host) need_host ;;
         kernels) need_kernels ;;
+        kernels-aarch64)
+            for program in aarch64-linux-gnu-gcc qemu-system-aarch64 cpio; do
+                need $program
+            done
+            need_target aarch64-unknown-linux-gnu
+            ;;
         quic) need cmake ;;
         uml | uml-tests | validate) need_uml ;;
         fuzz) need c++ ;;

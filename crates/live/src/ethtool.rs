@@ -24,7 +24,7 @@ pub fn segment_in_software(device: &str) -> io::Result<()> {
     // SAFETY: all zeroes are a valid ifreq.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     for (to, from) in request.ifr_name.iter_mut().zip(device.bytes().take(libc::IFNAMSIZ - 1)) {
-        *to = from.cast_signed();
+        *to = libc::c_char::from_ne_bytes([from]);
     }
     request.ifr_ifru.ifru_data = (&raw mut value).cast();
     // SAFETY: `request` names a device and points to `value`; both outlive the call.

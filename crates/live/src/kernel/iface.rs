@@ -21,7 +21,7 @@ pub(super) fn request(name: &str) -> Result<libc::ifreq> {
         return Err(Error::InterfaceName { name: name.to_owned(), problem: "the name is too long" });
     }
     for (to, from) in request.ifr_name.iter_mut().zip(bytes.as_bytes()) {
-        *to = from.cast_signed();
+        *to = libc::c_char::from_ne_bytes([*from]);
     }
     Ok(request)
 }
@@ -177,7 +177,7 @@ pub fn counter(name: &str, counter: &str) -> u64 {
 }
 
 fn ipv4(address: Ipv4Addr) -> libc::sockaddr {
-    let [a, b, c, d] = address.octets().map(u8::cast_signed);
+    let [a, b, c, d] = address.octets().map(|octet| libc::c_char::from_ne_bytes([octet]));
     // A `sockaddr_in`: port, then address.
     libc::sockaddr { sa_family: libc::AF_INET as u16, sa_data: [0, 0, a, b, c, d, 0, 0, 0, 0, 0, 0, 0, 0] }
 }
