@@ -13,7 +13,7 @@ use bbrlab_core::{
 use super::compare::Outputs;
 use super::field::{Field, Kind};
 use super::kernel_bbr::KernelBbr;
-use super::{Record, Step, try_ticks};
+use super::{Record, Step, begin_at_ticks, try_ticks};
 
 /// Number of phases from which the gain cycle may start (`bbr_cycle_rand`).
 const DRAWS: u32 = 7;
@@ -41,6 +41,10 @@ pub struct BbrFlow {
 impl BbrFlow {
     /// Creates the flow that `record`, an `init`, begins, on a kernel with `hz` ticks per second.
     pub fn begin(record: &Record, hz: u32) -> (Self, Step) {
+        begin_at_ticks(record, |tick| Self::begin_at(record, hz, tick))
+    }
+
+    fn begin_at(record: &Record, hz: u32, tick: u64) -> (Self, Outputs) {
         let mut params = Bbr1Params::default();
         params.hz = hz;
         let mut init =
@@ -52,16 +56,16 @@ impl BbrFlow {
         init.delivered = record.get(Field::Delivered);
         init.delivered_time_us = record.get(Field::DeliveredUs);
         init.lost = record.get(Field::Lost);
-        init.tick = Some(record.get(Field::Jiffies));
+        init.tick = Some(tick);
         let flow = Self {
             core: Bbr1::new(&params, &init),
             mss: record.get(Field::Mss),
             before: KernelBbr::read(record),
             has_gains: false,
         };
-        let mut step = Step::default();
-        flow.compare(record, &mut step.outputs);
-        (flow, step)
+        let mut outputs = Outputs::default();
+        flow.compare(record, &mut outputs);
+        (flow, outputs)
     }
 
     /// Makes the call of `record`, and compares the result.

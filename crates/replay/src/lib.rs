@@ -94,6 +94,19 @@ fn try_ticks<F: Clone>(flow: &mut F, record: &Record, call: impl Fn(&mut F, u64)
     Step { outputs, explained: Vec::new() }
 }
 
+/// Begins a flow with the tick before the call; if a tick occurred inside, the kernel may have read the one after it instead.
+fn begin_at_ticks<F>(record: &Record, begin: impl Fn(u64) -> (F, Outputs)) -> (F, Step) {
+    let (before, after) = (record.get(Field::Jiffies), record.get(Field::JiffiesAfter));
+    let (flow, outputs) = begin(before);
+    if after != before && outputs.unequal.is_some() {
+        let (later, outputs) = begin(after);
+        if outputs.unequal.is_none() {
+            return (later, Step { outputs, explained: vec![JIFFIES_INSIDE] });
+        }
+    }
+    (flow, Step { outputs, explained: Vec::new() })
+}
+
 /// A flow under comparison.
 enum Flow {
     Bbr(Box<BbrFlow>),

@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use bbrlab_replay::{COLUMNS, Error, Field, Log, Report, replay, unpack};
+use bbrlab_replay::{COLUMNS, Error, Field, JIFFIES_INSIDE, Log, Report, replay, unpack};
 
 fn path(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data/replay").join(format!("{name}.tap.xz"))
@@ -92,6 +92,17 @@ fn an_output_that_is_one_off_is_found_where_it_is() {
     let difference = report.difference.unwrap();
     assert_eq!((difference.record, difference.output), (nth, "snd_cwnd"));
     assert!(difference.context.last().unwrap().starts_with(&format!("{nth} ")));
+}
+
+/// Goal: the first call of a connection is as long as any other, so a tick may occur inside it.
+#[test]
+fn a_tick_inside_the_first_call_is_explained() {
+    let log = log("startup.bbr1");
+    let tick = log.records[0].get(Field::Jiffies);
+    let log = with(&log, 0, Field::JiffiesAfter as usize, |_| tick);
+    let report = replay(&with(&log, 0, Field::Jiffies as usize, |tick| tick - 1)).unwrap();
+    assert!(report.is_equal(), "{:#?}", report.difference);
+    assert_eq!(report.explained.get(JIFFIES_INSIDE), Some(&1));
 }
 
 #[test]
