@@ -17,6 +17,7 @@ enum tap_kind {
 	TAP_UNDO = 6,
 	TAP_CONG_AVOID = 7,
 	TAP_PKTS_ACKED = 8,
+	TAP_MIN_TSO_SEGS = 9,
 };
 
 /* 64-bit words of `icsk_ca_priv`. */

@@ -23,6 +23,8 @@ const PHASES: u32 = 8;
 pub const LOSS: u64 = 4;
 /// `CA_EVENT_TX_START`.
 pub const TX_START: u64 = 0;
+/// [`Field::Answer`] of a `cong_control` without the smallest burst, which is always 1 or 2.
+const NO_ANSWER: u64 = 0;
 /// `rs->rtt_us`, `tcp_min_rtt` and `min_rtt_us` before any sample.
 const NO_RTT: u32 = u32::MAX;
 /// PROBE_BW among the kernel's modes.
@@ -96,11 +98,15 @@ impl BbrFlow {
             Kind::CongControl => {
                 self.core.on_ack(&ack(record, tick));
                 self.has_gains = true;
-                outputs.compare_number("min_tso_segs", record.get(Field::Answer), self.core.min_tso_segs());
+                // A tap that traces the kernel's functions has the smallest burst in records of its own.
+                if record.get(Field::Answer) != NO_ANSWER {
+                    self.compare_burst(record, &mut outputs);
+                }
                 let mark = u64::from(record.get32(Field::Delivered).wrapping_add(record.in_flight())).max(1);
                 let left = if self.core.wants_app_limited() { mark } else { record.get(Field::AppLimited) };
                 outputs.compare("app_limited", record.get(Field::AppLimitedAfter), left);
             }
+            Kind::MinTsoSegs => self.compare_burst(record, &mut outputs),
             Kind::CwndEvent if record.get(Field::ArgA) == TX_START => self.core.on_tx_start(&tx_start(record, tick)),
             Kind::SetState if record.get(Field::ArgA) == LOSS => self.core.on_rto(&ack(record, tick), false),
             // BBR returns the present threshold unchanged: the call only saves the window.
@@ -116,6 +122,10 @@ impl BbrFlow {
         outputs.compare_number("snd_ssthresh", record.get32(Field::SsthreshAfter), left);
         self.compare(record, &mut outputs);
         outputs
+    }
+
+    fn compare_burst(&self, record: &Record, outputs: &mut Outputs) {
+        outputs.compare_number("min_tso_segs", record.get(Field::Answer), self.core.min_tso_segs());
     }
 
     fn compare(&self, record: &Record, outputs: &mut Outputs) {

@@ -24,9 +24,9 @@ macro_rules! fields {
 fields! {
     /// The kind of call: [`Kind`].
     Kind,
-    /// Its first argument: the algorithm, the cumulative ACK, the event or the new state.
+    /// Its first argument: the algorithm, the cumulative ACK (0 before Linux 6.10), the event or the new state.
     ArgA,
-    /// Its second argument: the ACK's flags, or the packets acknowledged.
+    /// Its second argument: the ACK's flags (0 before Linux 6.10), or the packets acknowledged.
     ArgB,
     /// The kernel's ticks before the call (`jiffies`).
     Jiffies,
@@ -122,7 +122,7 @@ fields! {
     RsLastEndSeq,
     /// 1 `is_app_limited`, 2 `is_retrans`, 4 `is_ack_delayed`.
     RsFlags,
-    /// The call's return value; for `cong_control`, the smallest burst (`min_tso_segs`).
+    /// The call's return value. For `cong_control`, the smallest burst (`min_tso_segs`) after it; 0 for none.
     Answer,
     /// The kernel's ticks after the call.
     JiffiesAfter,
@@ -182,11 +182,13 @@ pub enum Kind {
     CongAvoid,
     /// CUBIC receives an RTT.
     PktsAcked,
+    /// The stack is about to send; the call returns the smallest burst. Recorded if it or the pacing rate has changed.
+    MinTsoSegs,
 }
 
 impl Kind {
     /// Every kind, in the order of its number, starting at 1.
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Init,
         Self::CongControl,
         Self::CwndEvent,
@@ -195,6 +197,7 @@ impl Kind {
         Self::Undo,
         Self::CongAvoid,
         Self::PktsAcked,
+        Self::MinTsoSegs,
     ];
 
     /// Returns the kind of this number, if there is one.
@@ -268,5 +271,22 @@ mod tests {
         let ours: Vec<String> = FIELDS.iter().map(|field| format!("{field:?}").to_lowercase()).collect();
         assert_eq!(theirs, ours);
         assert!(header.contains(&format!("#define TAP_PRIVATE_WORDS {}", PRIVATE_WORDS / 2)));
+    }
+
+    /// Goal: the tap and its reader agree on the number of each kind.
+    #[test]
+    fn the_kinds_are_those_of_the_tap() {
+        let header = include_str!("../../../bpf/tap.h");
+        let list = header.split("enum tap_kind {").nth(1).unwrap().split('}').next().unwrap();
+        let theirs =
+            list.lines().filter_map(|line| line.trim().strip_prefix("TAP_")?.trim_end_matches(',').split_once(" = "));
+        let mut count = 0;
+        for (name, number) in theirs {
+            let kind = Kind::of(number.parse().unwrap()).unwrap();
+            let name = name.replace("_CALL", "").replace('_', "").to_lowercase();
+            assert_eq!(format!("{kind:?}").to_lowercase(), name);
+            count += 1;
+        }
+        assert_eq!(count, Kind::ALL.len());
     }
 }

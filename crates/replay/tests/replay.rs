@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use bbrlab_replay::{COLUMNS, Error, Field, JIFFIES_INSIDE, Log, Report, replay, unpack};
+use bbrlab_replay::{COLUMNS, Error, Field, JIFFIES_INSIDE, Kind, Log, Record, Report, replay, unpack};
 
 fn path(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data/replay").join(format!("{name}.tap.xz"))
@@ -94,6 +94,63 @@ fn an_output_that_is_one_off_is_found_where_it_is() {
     assert!(difference.context.last().unwrap().starts_with(&format!("{nth} ")));
 }
 
+/// The stack's call for the smallest burst after an ACK, with the ACK's answer, in the state that the ACK left.
+fn burst_after(ack: &Record) -> Record {
+    let mut burst = ack.clone();
+    let mut set = |field: Field, value| burst.words[field as usize] = value;
+    let left = [
+        (Field::Cwnd, Field::CwndAfter),
+        (Field::Ssthresh, Field::SsthreshAfter),
+        (Field::AppLimited, Field::AppLimitedAfter),
+        (Field::PacingRate, Field::PacingRateAfter),
+        (Field::Jiffies, Field::JiffiesAfter),
+    ];
+    left.into_iter().for_each(|(before, after)| set(before, ack.get(after)));
+    set(Field::Kind, MIN_TSO_SEGS);
+    burst
+}
+
+/// Number of [`Kind::MinTsoSegs`] in a log.
+const MIN_TSO_SEGS: u64 = 9;
+
+/// The log as recorded by a tap that traces the kernel's functions: the smallest burst is in a record after each ACK's.
+fn with_bursts(log: &Log) -> Log {
+    let mut now = Log { records: Vec::new(), ..log.clone() };
+    for record in &log.records {
+        let mut ack = record.clone();
+        let is_ack = record.kind() == Some(Kind::CongControl);
+        if is_ack {
+            ack.words[Field::Answer as usize] = 0;
+        }
+        now.records.push(ack);
+        now.records.extend(is_ack.then(|| burst_after(record)));
+    }
+    now
+}
+
+#[test]
+fn a_smallest_burst_is_compared_in_the_acks_record_and_in_its_own() {
+    assert_eq!(Kind::of(MIN_TSO_SEGS), Some(Kind::MinTsoSegs));
+    // Below the rate at which the answer changes, and above it.
+    for name in ["10-kbit.bbr1", "loss-1.bbr1"] {
+        let before = log(name);
+        let now = with_bursts(&before);
+        let (old, new) = (replay(&before).unwrap(), replay(&now).unwrap());
+        assert!(old.is_equal() && new.is_equal(), "{name}: {:#?} {:#?}", old.difference, new.difference);
+        assert_eq!((new.acks, new.calls), (old.acks, old.calls + old.acks), "{name}");
+        for log in [before, now] {
+            let has_burst = |record: &Record| {
+                let of_kind = matches!(record.kind(), Some(Kind::CongControl | Kind::MinTsoSegs));
+                of_kind && record.get(Field::Answer) != 0
+            };
+            let last = log.records.iter().rposition(has_burst).unwrap();
+            let report = replay(&with(&log, last, Field::Answer as usize, |answer| 3 - answer)).unwrap();
+            let difference = report.difference.unwrap();
+            assert_eq!((difference.record, difference.output), (last, "min_tso_segs"), "{name}");
+        }
+    }
+}
+
 /// Goal: the first call of a connection is as long as any other, so a tick may occur inside it.
 #[test]
 fn a_tick_inside_the_first_call_is_explained() {
@@ -103,6 +160,16 @@ fn a_tick_inside_the_first_call_is_explained() {
     let report = replay(&with(&log, 0, Field::Jiffies as usize, |tick| tick - 1)).unwrap();
     assert!(report.is_equal(), "{:#?}", report.difference);
     assert_eq!(report.explained.get(JIFFIES_INSIDE), Some(&1));
+}
+
+#[test]
+fn an_ack_without_a_smallest_burst_has_one_comparison_less() {
+    let log = log("10-kbit.bbr1");
+    let ack = log.records.iter().position(|record| record.kind() == Some(Kind::CongControl)).unwrap();
+    let (with_answer, without) =
+        (replay(&log).unwrap(), replay(&with(&log, ack, Field::Answer as usize, |_| 0)).unwrap());
+    assert!(without.is_equal());
+    assert_eq!(without.outputs, with_answer.outputs - 1);
 }
 
 #[test]
