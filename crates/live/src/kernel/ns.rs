@@ -4,6 +4,7 @@
 
 use std::fs::{self, File};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::MetadataExt as _;
 use std::thread;
 
 use nix::sched::{CloneFlags, setns, unshare};
@@ -26,6 +27,12 @@ impl NetNs {
             let fd = File::open("/proc/thread-self/ns/net").map_err(Error::io("network namespace"))?;
             Ok(Self { fd })
         })
+    }
+
+    /// Inode number, which is unique among the namespaces that exist.
+    pub fn inode(&self) -> Result<u32> {
+        let inode = self.fd.metadata().map_err(Error::io("network namespace"))?.ino();
+        Ok(u32::try_from(inode).unwrap_or(u32::MAX)) // the kernel counts them in 32 bits
     }
 
     /// Moves the calling thread into the namespace permanently.

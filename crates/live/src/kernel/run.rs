@@ -77,15 +77,32 @@ pub fn run(setup: &Setup, progress: &mut dyn FnMut(Time)) -> Result<(Output, Pro
     }
 }
 
+/// Creates the namespaces and devices of a run.
+pub fn testbed_for(setup: &Setup) -> Result<Testbed> {
+    Testbed::new(offload_for(setup), mtu_for(setup))
+}
+
+/// Largest packet of a run.
+fn mtu_for(setup: &Setup) -> u32 {
+    setup.flows.iter().map(|flow| flow.mss + HEADERS).max().unwrap_or(MTU).max(MTU)
+}
+
 /// Runs a setup once; `names` holds the kernel's name for each flow's congestion control.
 pub fn run_once(setup: &Setup, names: Vec<String>, progress: &mut dyn FnMut(Time)) -> Result<(Output, Provenance)> {
-    let mtu = setup.flows.iter().map(|flow| flow.mss + HEADERS).max().unwrap_or(MTU).max(MTU);
-    let offload = offload_for(setup);
-    let testbed = Testbed::new(offload, mtu)?;
+    run_between(&testbed_for(setup)?, setup, names, progress)
+}
+
+/// Runs a setup once between the namespaces of [`testbed_for`].
+pub fn run_between(
+    testbed: &Testbed,
+    setup: &Setup,
+    names: Vec<String>,
+    progress: &mut dyn FnMut(Time),
+) -> Result<(Output, Provenance)> {
     let notes =
         testbed.tune_for(setup.flows.first().and_then(window), setup.flows.first().is_some_and(|flow| flow.host.ecn));
     let environment = testbed.environment(notes);
-    let ends = ends(names, &testbed)?;
+    let ends = ends(names, testbed)?;
     let seen = Arc::new(Mutex::new(PathCounters::default()));
     let probe = Probe::new(setup, Arc::clone(&seen));
     let plan = EmulatorConfig {
@@ -93,13 +110,13 @@ pub fn run_once(setup: &Setup, names: Vec<String>, progress: &mut dyn FnMut(Time
         end: Time::NEVER,
         sample: Some(setup.sample.unwrap_or(OWN_GRID)),
         sampled_way: RIGHTWARD,
-        offload,
-        mtu,
+        offload: offload_for(setup),
+        mtu: mtu_for(setup),
         punctual: true,
     };
     let between = path::Path::new(setup, FlowSharing { unknown_flows: true, per_flow_delay: false });
     let mut path = EmulatorPath {
-        testbed: &testbed,
+        testbed,
         waiting: Some((plan, between, probe)),
         running: None,
         seen,
