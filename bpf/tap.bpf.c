@@ -1,304 +1,209 @@
 // SPDX-License-Identifier: (Apache-2.0 OR MIT) OR GPL-2.0-only
 /*
- * The tap: congestion controls that call the kernel's own BBR and CUBIC, and record their inputs and decisions.
- * A record lost to a full ring is counted, and leaves a gap in the sequence numbers.
+ * The tap: programs at the entry and the exit of each function of the kernel's own BBR and CUBIC. They record the inputs and the
+ * decisions of its calls, for the connections of one network namespace.
  */
-#include "kernel.h"
-#include "tap.h"
+#include "record.h"
 
-char LICENSE[] SEC("license") = "Dual MIT/GPL";
+/* Inode number of the network namespace that is recorded. */
+const volatile __u32 network SEC(".rodata.settings") = 0;
 
-extern void bbr_init(struct sock *sk) __ksym;
-extern void bbr_main(struct sock *sk, __u32 ack, int flag, const struct rate_sample *rs) __ksym;
-extern __u32 bbr_sndbuf_expand(struct sock *sk) __ksym;
-extern __u32 bbr_undo_cwnd(struct sock *sk) __ksym;
-extern void bbr_cwnd_event(struct sock *sk, enum tcp_ca_event event) __ksym;
-extern __u32 bbr_ssthresh(struct sock *sk) __ksym;
-extern __u32 bbr_min_tso_segs(struct sock *sk) __ksym;
-extern void bbr_set_state(struct sock *sk, __u8 new_state) __ksym;
-
-extern void cubictcp_init(struct sock *sk) __ksym;
-extern __u32 cubictcp_recalc_ssthresh(struct sock *sk) __ksym;
-extern void cubictcp_cong_avoid(struct sock *sk, __u32 ack, __u32 acked) __ksym;
-extern void cubictcp_state(struct sock *sk, __u8 new_state) __ksym;
-extern void cubictcp_cwnd_event(struct sock *sk, enum tcp_ca_event event) __ksym;
-extern void cubictcp_acked(struct sock *sk, const struct ack_sample *sample) __ksym;
-extern __u32 tcp_reno_undo_cwnd(struct sock *sk) __ksym;
-
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 1 << 24);
-} records SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct tap_counters);
-} counters SEC(".maps");
-
-/* Reserves a record with its kind, socket, number and the inputs of the call; NULL if the ring is full. */
-static __always_inline struct tap_record *begin(struct sock *sk, __u64 kind, __u64 a, __u64 b)
-{
-	struct tcp_sock *tp = (struct tcp_sock *)sk;
-	struct inet_connection_sock *icsk = (struct inet_connection_sock *)sk;
-	struct tap_counters *count;
-	struct tap_record *r;
-	__u32 zero = 0;
-	__u64 number;
-
-	count = bpf_map_lookup_elem(&counters, &zero);
-	if (!count)
-		return 0;
-	number = __sync_fetch_and_add(&count->calls, 1);
-	r = bpf_ringbuf_reserve(&records, sizeof(*r), 0);
-	if (!r) {
-		__sync_fetch_and_add(&count->lost, 1);
-		return 0;
-	}
-	r->socket = (__u64)sk;
-	r->number = number;
-	r->f[TAP_KIND] = kind;
-	r->f[TAP_ARG_A] = a;
-	r->f[TAP_ARG_B] = b;
-	r->f[TAP_JIFFIES] = bpf_jiffies64();
-	r->f[TAP_CLOCK_NS] = tp->tcp_clock_cache;
-	r->f[TAP_WSTAMP_NS] = tp->tcp_wstamp_ns;
-	r->f[TAP_MSTAMP_US] = tp->tcp_mstamp;
-	r->f[TAP_DELIVERED_US] = tp->delivered_mstamp;
-	r->f[TAP_DELIVERED] = tp->delivered;
-	r->f[TAP_LOST] = tp->lost;
-	r->f[TAP_APP_LIMITED] = tp->app_limited;
-	r->f[TAP_PACKETS_OUT] = tp->packets_out;
-	r->f[TAP_SACKED_OUT] = tp->sacked_out;
-	r->f[TAP_LOST_OUT] = tp->lost_out;
-	r->f[TAP_RETRANS_OUT] = tp->retrans_out;
-	r->f[TAP_MAX_PACKETS_OUT] = tp->max_packets_out;
-	r->f[TAP_MSS] = tp->mss_cache;
-	r->f[TAP_SRTT8_US] = tp->srtt_us;
-	r->f[TAP_MIN_RTT_US] = tp->rtt_min.s[0].v;
-	r->f[TAP_CA_STATE] = READ_BITS(icsk, icsk_ca_state);
-	r->f[TAP_CWND_LIMITED] = READ_BITS(tp, is_cwnd_limited);
-	r->f[TAP_CWND] = tp->snd_cwnd;
-	r->f[TAP_CWND_CNT] = tp->snd_cwnd_cnt;
-	r->f[TAP_CWND_CLAMP] = tp->snd_cwnd_clamp;
-	r->f[TAP_SSTHRESH] = tp->snd_ssthresh;
-	r->f[TAP_PRIOR_CWND] = tp->prior_cwnd;
-	r->f[TAP_PRIOR_SSTHRESH] = tp->prior_ssthresh;
-	r->f[TAP_PRR_DELIVERED] = tp->prr_delivered;
-	r->f[TAP_PRR_OUT] = tp->prr_out;
-	r->f[TAP_UNA] = tp->snd_una;
-	r->f[TAP_NEXT] = tp->snd_nxt;
-	r->f[TAP_LAST_SEND] = tp->lsndtime;
-	r->f[TAP_PACING_RATE] = sk->sk_pacing_rate;
-	r->f[TAP_PACING_MAX] = sk->sk_max_pacing_rate;
-	r->f[TAP_PACING_STATUS] = sk->sk_pacing_status;
-	r->f[TAP_PACING_SHIFT] = sk->sk_pacing_shift;
-	r->f[TAP_GSO_MAX] = sk->sk_gso_max_size;
-	r->f[TAP_PORT] = sk->__sk_common.skc_num;
-#pragma unroll
-	for (int i = TAP_SAMPLE; i < TAP_AFTER; i++)
-		r->f[i] = 0;
-	return r;
-}
-
-/* Records the state after the call, and its return value. */
-static __always_inline void end(struct sock *sk, struct tap_record *r, __u64 answer)
-{
-	struct tcp_sock *tp = (struct tcp_sock *)sk;
-	struct inet_connection_sock *icsk = (struct inet_connection_sock *)sk;
-
-	r->f[TAP_ANSWER] = answer;
-	r->f[TAP_JIFFIES_AFTER] = bpf_jiffies64();
-	r->f[TAP_CWND_AFTER] = tp->snd_cwnd;
-	r->f[TAP_CWND_CNT_AFTER] = tp->snd_cwnd_cnt;
-	r->f[TAP_SSTHRESH_AFTER] = tp->snd_ssthresh;
-	r->f[TAP_APP_LIMITED_AFTER] = tp->app_limited;
-	r->f[TAP_PACING_RATE_AFTER] = sk->sk_pacing_rate;
-	r->f[TAP_PACING_STATUS_AFTER] = sk->sk_pacing_status;
-#pragma unroll
-	for (int i = 0; i < TAP_PRIVATE_WORDS; i++)
-		r->f[TAP_PRIVATE + i] = icsk->icsk_ca_priv[i];
-	bpf_ringbuf_submit(r, 0);
-}
-
-/* Records the kernel's rate sample of this ACK. */
-static __always_inline void note_sample(struct tap_record *r, const struct rate_sample *rs)
-{
-	r->f[TAP_RS_PRIOR_MSTAMP] = rs->prior_mstamp;
-	r->f[TAP_RS_PRIOR_DELIVERED] = rs->prior_delivered;
-	r->f[TAP_RS_DELIVERED] = (__s64)rs->delivered;
-	r->f[TAP_RS_INTERVAL_US] = rs->interval_us;
-	r->f[TAP_RS_SND_INTERVAL_US] = rs->snd_interval_us;
-	r->f[TAP_RS_RCV_INTERVAL_US] = rs->rcv_interval_us;
-	r->f[TAP_RS_RTT_US] = rs->rtt_us;
-	r->f[TAP_RS_LOSSES] = (__s64)rs->losses;
-	r->f[TAP_RS_ACKED_SACKED] = rs->acked_sacked;
-	r->f[TAP_RS_PRIOR_IN_FLIGHT] = rs->prior_in_flight;
-	r->f[TAP_RS_LAST_END_SEQ] = rs->last_end_seq;
-	r->f[TAP_RS_FLAGS] = rs->is_app_limited | rs->is_retrans << 1 | rs->is_ack_delayed << 2;
-}
-
-/* Hooks without and with a return value: the kernel's own function runs between the two halves of a record. */
-#define TAPPED(kind, a, b, call)                                   \
-	do {                                                       \
-		struct tap_record *r = begin(sk, kind, a, b);      \
-		call;                                              \
-		if (r)                                             \
-			end(sk, r, 0);                             \
-	} while (0)
-#define ANSWERED(kind, call)                                       \
-	do {                                                       \
-		struct tap_record *r = begin(sk, kind, 0, 0);      \
-		__u32 answer = call;                               \
-		if (r)                                             \
-			end(sk, r, answer);                        \
-		return answer;                                     \
-	} while (0)
-
-SEC("struct_ops") void tap_bbr_init(__u64 *ctx)
-{
-	struct sock *sk = (struct sock *)ctx[0];
-
-	TAPPED(TAP_INIT, TAP_BBR1, 0, bbr_init(sk));
-}
-
-SEC("struct_ops") void tap_bbr_cong_control(__u64 *ctx)
-{
-	struct sock *sk = (struct sock *)ctx[0];
-	const struct rate_sample *rs = (const struct rate_sample *)ctx[3];
-	__u32 ack = ctx[1];
-	int flag = ctx[2];
-	struct tap_record *r = begin(sk, TAP_CONG_CONTROL, ack, (__u32)flag);
-
-	if (r)
-		note_sample(r, rs);
-	bbr_main(sk, ack, flag, rs);
-	if (r)
-		end(sk, r, bbr_min_tso_segs(sk));
-}
-
-SEC("struct_ops") void tap_bbr_cwnd_event(__u64 *ctx)
-{
-	struct sock *sk = (struct sock *)ctx[0];
-	__u32 event = ctx[1];
-
-	TAPPED(TAP_CWND_EVENT, event, 0, bbr_cwnd_event(sk, event));
-}
-
-SEC("struct_ops") void tap_bbr_set_state(__u64 *ctx)
-{
-	struct sock *sk = (struct sock *)ctx[0];
-	__u8 state = ctx[1];
-
-	TAPPED(TAP_SET_STATE, state, 0, bbr_set_state(sk, state));
-}
-
-SEC("struct_ops") __u32 tap_bbr_ssthresh(__u64 *ctx)
-{
-	struct sock *sk = (struct sock *)ctx[0];
-
-	ANSWERED(TAP_SSTHRESH_CALL, bbr_ssthresh(sk));
-}
-
-SEC("struct_ops") __u32 tap_bbr_undo_cwnd(__u64 *ctx)
-{
-	struct sock *sk = (struct sock *)ctx[0];
-
-	ANSWERED(TAP_UNDO, bbr_undo_cwnd(sk));
-}
-
-/* Called on every transmission, but depends on the pacing rate alone: each ACK's record contains its result. */
-SEC("struct_ops") __u32 tap_bbr_min_tso_segs(__u64 *ctx)
-{
-	return bbr_min_tso_segs((struct sock *)ctx[0]);
-}
-
-SEC("struct_ops") __u32 tap_bbr_sndbuf_expand(__u64 *ctx)
-{
-	return bbr_sndbuf_expand((struct sock *)ctx[0]);
-}
-
-SEC(".struct_ops.link") struct tcp_congestion_ops tap_bbr = {
-	.name = "bbr_tap",
-	.init = (void *)tap_bbr_init,
-	.cong_control = (void *)tap_bbr_cong_control,
-	.cwnd_event = (void *)tap_bbr_cwnd_event,
-	.set_state = (void *)tap_bbr_set_state,
-	.ssthresh = (void *)tap_bbr_ssthresh,
-	.undo_cwnd = (void *)tap_bbr_undo_cwnd,
-	.min_tso_segs = (void *)tap_bbr_min_tso_segs,
-	.sndbuf_expand = (void *)tap_bbr_sndbuf_expand,
+/* A connection: the call that is under way, and the smallest burst of its last record, with the pacing rate. */
+struct connection {
+	struct tap_record call;
+	/* The copy that opened the call, 0 if none is open; the copy that closed the last one, 0 once the other has run. */
+	__u32 opened_by, closed_by;
+	__u64 burst, burst_rate;
 };
 
-SEC("struct_ops") void tap_cubic_init(__u64 *ctx)
-{
-	struct sock *sk = (struct sock *)ctx[0];
+static const struct connection unused;
 
-	TAPPED(TAP_INIT, TAP_CUBIC, 0, cubictcp_init(sk));
+/* By address of the socket, from its `init` on. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, __u64);
+	__type(value, struct connection);
+} connections SEC(".maps");
+
+static __always_inline bool is_recorded(struct sock *sk)
+{
+	struct net *net = LOAD((struct sock_common___net *)sk, skc_net.net);
+
+	return LOAD(net, ns.inum) == network;
 }
 
-SEC("struct_ops") void tap_cubic_cong_avoid(__u64 *ctx)
+/* A recorded connection. The address may be that of an earlier one in another namespace. */
+static __always_inline struct connection *connection_of(struct sock *sk)
 {
-	struct sock *sk = (struct sock *)ctx[0];
-	__u32 ack = ctx[1], acked = ctx[2];
+	__u64 key = (__u64)sk;
+	struct connection *connection = bpf_map_lookup_elem(&connections, &key);
 
-	TAPPED(TAP_CONG_AVOID, ack, acked, cubictcp_cong_avoid(sk, ack, acked));
+	return connection && is_recorded(sk) ? connection : 0;
 }
 
-SEC("struct_ops") void tap_cubic_pkts_acked(__u64 *ctx)
+static __always_inline void send_results(struct connection *connection, struct sock *sk, __u64 answer)
+{
+	note_results(&connection->call, sk, answer);
+	if (bpf_ringbuf_output(&records, &connection->call, sizeof(connection->call), 0))
+		count_lost();
+}
+
+/*
+ * The kernel skips a program that is interrupted, on this processor, by another connection's call of the same function. So each
+ * function has two copies of its programs: the first to run does the work, and the other finds the call opened or closed.
+ */
+static __always_inline struct tap_record *begin(struct sock *sk, __u32 copy, __u64 kind, __u64 a, __u64 b)
+{
+	struct connection *connection = connection_of(sk);
+	__u64 key = (__u64)sk;
+
+	if (connection && connection->opened_by && connection->opened_by != copy)
+		return 0;
+	if (kind == TAP_INIT && is_recorded(sk)) {
+		bpf_map_update_elem(&connections, &key, &unused, 0);
+		connection = bpf_map_lookup_elem(&connections, &key);
+	}
+	/* Before its `init` a connection has no state: a SYN that is lost makes such calls. */
+	if (!connection)
+		return 0;
+	if (connection->opened_by)
+		count_lost();
+	connection->opened_by = copy;
+	note_inputs(&connection->call, sk, kind, a, b);
+	return &connection->call;
+}
+
+static __always_inline void end(struct sock *sk, __u32 copy, __u64 kind, __u64 answer)
+{
+	struct connection *connection = connection_of(sk);
+
+	if (!connection) {
+		if (kind == TAP_INIT && is_recorded(sk))
+			count_lost();
+	} else if (connection->opened_by) {
+		connection->opened_by = 0;
+		connection->closed_by = copy;
+		send_results(connection, sk, answer);
+	} else if (connection->closed_by && connection->closed_by != copy) {
+		connection->closed_by = 0;
+	} else {
+		connection->closed_by = copy;
+		count_lost();
+	}
+}
+
+/* The programs of one function. `ctx` holds its arguments and, at its exit, its return value after them. */
+#define EXITS(function, kind, answer)                                                    \
+	SEC("fexit/" #function) int tap_out1_##function(__u64 *ctx)                      \
+	{                                                                                \
+		end((struct sock *)ctx[0], 1, kind, answer);                             \
+		return 0;                                                                \
+	}                                                                                \
+	SEC("fexit/" #function) int tap_out2_##function(__u64 *ctx)                      \
+	{                                                                                \
+		end((struct sock *)ctx[0], 2, kind, answer);                             \
+		return 0;                                                                \
+	}
+#define TRACED(function, kind, a, b, answer)                                             \
+	SEC("fentry/" #function) int tap_in1_##function(__u64 *ctx)                      \
+	{                                                                                \
+		begin((struct sock *)ctx[0], 1, kind, a, b);                             \
+		return 0;                                                                \
+	}                                                                                \
+	SEC("fentry/" #function) int tap_in2_##function(__u64 *ctx)                      \
+	{                                                                                \
+		begin((struct sock *)ctx[0], 2, kind, a, b);                             \
+		return 0;                                                                \
+	}                                                                                \
+	EXITS(function, kind, answer)
+
+TRACED(bbr_init, TAP_INIT, TAP_BBR1, 0, 0)
+TRACED(bbr_cwnd_event, TAP_CWND_EVENT, (__u32)ctx[1], 0, 0)
+TRACED(bbr_cwnd_event_tx_start, TAP_CWND_EVENT, CA_EVENT_TX_START, 0, 0)
+TRACED(bbr_set_state, TAP_SET_STATE, (__u8)ctx[1], 0, 0)
+TRACED(bbr_ssthresh, TAP_SSTHRESH_CALL, 0, 0, (__u32)ctx[1])
+TRACED(bbr_undo_cwnd, TAP_UNDO, 0, 0, (__u32)ctx[1])
+
+/* From Linux 6.10 on (sk, ack, flag, rs), before (sk, rs). */
+static __always_inline int begin_main(__u64 *ctx, __u32 copy)
+{
+	struct tap_record *r;
+	__u64 ack = 0, flag = 0, rs = 0;
+
+	if (bpf_get_func_arg(ctx, 3, &rs)) {
+		bpf_get_func_arg(ctx, 1, &rs);
+	} else {
+		bpf_get_func_arg(ctx, 1, &ack);
+		bpf_get_func_arg(ctx, 2, &flag);
+	}
+	r = begin((struct sock *)ctx[0], copy, TAP_CONG_CONTROL, (__u32)ack, (__u32)flag);
+	if (r)
+		note_sample(r, (struct rate_sample *)rs);
+	return 0;
+}
+
+SEC("fentry/bbr_main") int tap_in1_bbr_main(__u64 *ctx)
+{
+	return begin_main(ctx, 1);
+}
+
+SEC("fentry/bbr_main") int tap_in2_bbr_main(__u64 *ctx)
+{
+	return begin_main(ctx, 2);
+}
+
+EXITS(bbr_main, TAP_CONG_CONTROL, 0)
+
+/* Called at every transmission, but its result depends on the pacing rate alone: recorded if either has changed. */
+SEC("fexit/bbr_min_tso_segs") int tap_out_bbr_min_tso_segs(__u64 *ctx)
 {
 	struct sock *sk = (struct sock *)ctx[0];
-	const struct ack_sample *sample = (const struct ack_sample *)ctx[1];
-	struct tap_record *r = begin(sk, TAP_PKTS_ACKED, 0, 0);
+	struct connection *connection = connection_of(sk);
+	__u64 burst = (__u32)ctx[1], rate;
+
+	/* BBR calls it too, while it processes an ACK. */
+	if (!connection || connection->opened_by)
+		return 0;
+	rate = LOAD(sk, sk_pacing_rate);
+	if (connection->burst == burst && connection->burst_rate == rate)
+		return 0;
+	connection->burst = burst;
+	connection->burst_rate = rate;
+	note_inputs(&connection->call, sk, TAP_MIN_TSO_SEGS, 0, 0);
+	send_results(connection, sk, burst);
+	return 0;
+}
+
+TRACED(cubictcp_init, TAP_INIT, TAP_CUBIC, 0, 0)
+TRACED(cubictcp_cong_avoid, TAP_CONG_AVOID, (__u32)ctx[1], (__u32)ctx[2], 0)
+TRACED(cubictcp_cwnd_event, TAP_CWND_EVENT, (__u32)ctx[1], 0, 0)
+TRACED(cubictcp_cwnd_event_tx_start, TAP_CWND_EVENT, CA_EVENT_TX_START, 0, 0)
+TRACED(cubictcp_state, TAP_SET_STATE, (__u8)ctx[1], 0, 0)
+TRACED(cubictcp_recalc_ssthresh, TAP_SSTHRESH_CALL, 0, 0, (__u32)ctx[1])
+TRACED(tcp_reno_undo_cwnd, TAP_UNDO, 0, 0, (__u32)ctx[1])
+
+static __always_inline int begin_acked(__u64 *ctx, __u32 copy)
+{
+	struct ack_sample *sample = (struct ack_sample *)ctx[1];
+	struct tap_record *r = begin((struct sock *)ctx[0], copy, TAP_PKTS_ACKED, 0, 0);
 
 	if (r) {
-		r->f[TAP_RS_RTT_US] = (__s64)sample->rtt_us;
-		r->f[TAP_RS_ACKED_SACKED] = sample->pkts_acked;
-		r->f[TAP_RS_PRIOR_IN_FLIGHT] = sample->in_flight;
+		r->f[TAP_RS_RTT_US] = (__s64)LOAD(sample, rtt_us);
+		r->f[TAP_RS_ACKED_SACKED] = LOAD(sample, pkts_acked);
+		r->f[TAP_RS_PRIOR_IN_FLIGHT] = LOAD(sample, in_flight);
 	}
-	cubictcp_acked(sk, sample);
-	if (r)
-		end(sk, r, 0);
+	return 0;
 }
 
-SEC("struct_ops") void tap_cubic_cwnd_event(__u64 *ctx)
+SEC("fentry/cubictcp_acked") int tap_in1_cubictcp_acked(__u64 *ctx)
 {
-	struct sock *sk = (struct sock *)ctx[0];
-	__u32 event = ctx[1];
-
-	TAPPED(TAP_CWND_EVENT, event, 0, cubictcp_cwnd_event(sk, event));
+	return begin_acked(ctx, 1);
 }
 
-SEC("struct_ops") void tap_cubic_set_state(__u64 *ctx)
+SEC("fentry/cubictcp_acked") int tap_in2_cubictcp_acked(__u64 *ctx)
 {
-	struct sock *sk = (struct sock *)ctx[0];
-	__u8 state = ctx[1];
-
-	TAPPED(TAP_SET_STATE, state, 0, cubictcp_state(sk, state));
+	return begin_acked(ctx, 2);
 }
 
-SEC("struct_ops") __u32 tap_cubic_ssthresh(__u64 *ctx)
-{
-	struct sock *sk = (struct sock *)ctx[0];
-
-	ANSWERED(TAP_SSTHRESH_CALL, cubictcp_recalc_ssthresh(sk));
-}
-
-SEC("struct_ops") __u32 tap_cubic_undo_cwnd(__u64 *ctx)
-{
-	struct sock *sk = (struct sock *)ctx[0];
-
-	ANSWERED(TAP_UNDO, tcp_reno_undo_cwnd(sk));
-}
-
-SEC(".struct_ops.link") struct tcp_congestion_ops tap_cubic = {
-	.name = "cubic_tap",
-	.init = (void *)tap_cubic_init,
-	.cong_avoid = (void *)tap_cubic_cong_avoid,
-	.pkts_acked = (void *)tap_cubic_pkts_acked,
-	.cwnd_event = (void *)tap_cubic_cwnd_event,
-	.set_state = (void *)tap_cubic_set_state,
-	.ssthresh = (void *)tap_cubic_ssthresh,
-	.undo_cwnd = (void *)tap_cubic_undo_cwnd,
-};
+EXITS(cubictcp_acked, TAP_PKTS_ACKED, 0)

@@ -93,16 +93,9 @@ enum tap_field {
 };
 
 struct tap_record {
-	/* Which socket, for as long as it lives. */
+	/* Address of the socket, unique while it lives. */
 	__u64 socket;
-	/* Calls before this one, lost records included. */
-	__u64 number;
 	__u64 f[TAP_FIELDS];
-};
-
-struct tap_counters {
-	__u64 calls;
-	__u64 lost;
 };
 
 #endif

@@ -9,11 +9,14 @@ use std::process::Command;
 /// Oldest and newest clang that is searched for under a versioned name, as Debian installs them. Ours.
 const CLANG_VERSIONS: std::ops::RangeInclusive<u32> = 14..=22;
 
+/// The tap's programs: at the kernel's functions, and as congestion controls.
+const TAPS: [&str; 2] = ["tap", "tap_ops"];
+
 fn main() {
     println!("cargo::rustc-check-cfg=cfg(tap)");
     println!("cargo::rerun-if-env-changed=CLANG");
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bpf");
-    for file in ["tap.bpf.c", "tap.h", "kernel.h"] {
+    for file in ["tap.bpf.c", "tap_ops.bpf.c", "record.h", "tap.h", "kernel.h"] {
         println!("cargo::rerun-if-changed={}", sources.join(file).display());
     }
     if env::var_os("CARGO_FEATURE_BPF").is_none() {
@@ -23,17 +26,19 @@ fn main() {
         println!("cargo::warning=no clang in PATH, so `bbrlab record` is left out; on Debian: apt-get install clang");
         return;
     };
-    let object = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join("tap.bpf.o");
-    let status = Command::new(&clang)
-        .args(["-O2", "-g", "-Wall", "-Werror", "-target", "bpf", "-mcpu=v3", "-c"])
-        .arg(sources.join("tap.bpf.c"))
-        .arg("-o")
-        .arg(&object)
-        .status();
-    match status {
-        Ok(status) if status.success() => println!("cargo::rustc-cfg=tap"),
-        _ => panic!("{clang} does not compile bpf/tap.bpf.c; set CLANG to one that does (16 is known to)"),
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
+    for name in TAPS {
+        let status = Command::new(&clang)
+            .args(["-O2", "-g", "-Wall", "-Werror", "-target", "bpf", "-mcpu=v3", "-c"])
+            .arg(sources.join(format!("{name}.bpf.c")))
+            .arg("-o")
+            .arg(out.join(format!("{name}.bpf.o")))
+            .status();
+        if !status.is_ok_and(|status| status.success()) {
+            panic!("{clang} does not compile bpf/{name}.bpf.c; set CLANG to one that does (16 is known to)");
+        }
     }
+    println!("cargo::rustc-cfg=tap");
 }
 
 /// Returns `$CLANG`, or the newest clang in PATH.

@@ -342,10 +342,21 @@ pub enum Error {
         /// Error of libbpf.
         source: libbpf_rs::Error,
     },
+    /// The recorded algorithm's module is not loaded.
+    #[cfg(tap)]
+    #[error("{algorithm}: the kernel does not have it; it has {available}; as root: modprobe tcp_{algorithm}")]
+    NotLoaded {
+        /// The algorithm.
+        algorithm: &'static str,
+        /// Names that the kernel has.
+        available: String,
+    },
     /// The kernel refuses the tap.
     #[cfg(tap)]
-    #[error("the kernel refuses the tap: {source}; {advice}")]
+    #[error("the kernel refuses the tap: {reason}{advice}")]
     TapRefused {
+        /// The program, which has its function's name, and libbpf's reason.
+        reason: String,
         /// Error of libbpf.
         source: libbpf_rs::Error,
         /// The remedy.

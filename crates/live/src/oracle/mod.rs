@@ -1,9 +1,10 @@
 //! The oracle: records the kernel's BBR and CUBIC, or our algorithms in it, call by call.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //!
-//! The tap is two congestion controls in BPF (`bpf/tap.bpf.c`) whose names are private to this process. The flows run
-//! as in the backend `kernel`, but with these names. Everything is held by file descriptors of this process, so it is
-//! gone when the process ends, however it ends.
+//! The tap is a set of BPF programs at the entry and the exit of the kernel's own functions (`bpf/tap.bpf.c`), which record
+//! the connections of one network namespace. If the kernel refuses such programs, two congestion controls in BPF take their
+//! place (`bpf/tap_ops.bpf.c`). The flows run as in the backend `kernel`. Everything is held by file descriptors of this
+//! process, so it is gone when the process ends, however it ends.
 
 #[cfg(feature = "host")]
 mod calls;

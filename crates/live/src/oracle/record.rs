@@ -1,7 +1,8 @@
-//! Records a run on this host's kernel, with the tap in place of its congestion control.
+//! Records a run on this host's kernel: its own congestion control, recorded by the tap.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::thread;
 use std::time::Duration;
 
@@ -9,9 +10,9 @@ use bbrlab_core::AlgorithmConfig;
 use bbrlab_replay::{Field, Header, Kind, Record, Writer};
 use bbrlab_sim::setup::{FlowSetup, Setup};
 
-use super::tap::{Raw, Tap};
+use super::tap::{Raw, Tap, TapConfig, Tapped};
 use super::{Recording, running_kernel};
-use crate::kernel::run::{check, run_once};
+use crate::kernel::run::{check, run_between, testbed_for};
 use crate::{Error, Result};
 
 /// Tick rates that Linux can be built with (`CONFIG_HZ`).
@@ -25,11 +26,22 @@ const SPAN_MIN_NS: u128 = 200_000_000;
 /// Runs the flows and collects the tap's records.
 pub fn record(setup: &Setup, situation: &str, ring_bytes: u32) -> Result<Recording> {
     check(setup)?;
-    let tap = Tap::load(ring_bytes)?;
-    let names: Vec<String> = setup.flows.iter().map(|flow| name(flow, &tap)).collect::<Result<_>>()?;
+    let flows: Vec<Tapped> = setup.flows.iter().map(tapped).collect::<Result<_>>()?;
+    let mut algorithms = flows.clone();
+    algorithms.sort();
+    algorithms.dedup();
+    algorithms.iter().try_for_each(|algorithm| in_kernel(*algorithm))?;
+    let testbed = testbed_for(setup)?;
+    let tap = Tap::load(TapConfig {
+        algorithms: &algorithms,
+        network: testbed.left.inode()?,
+        connections: setup.flows.len() as u32,
+        ring_bytes,
+    })?;
+    let names = flows.iter().map(|algorithm| tap.name(*algorithm)).collect();
     let mut collector = Collector::default();
     let (gathered, ran) = thread::scope(|scope| {
-        let run = scope.spawn(|| run_once(setup, names, &mut |_| {}));
+        let run = scope.spawn(|| run_between(&testbed, setup, names, &mut |_| {}));
         let gathered = tap.collect(TURN, &mut |raw| collector.take(&raw), &mut || !run.is_finished());
         (gathered, run.join())
     });
@@ -42,12 +54,22 @@ pub fn record(setup: &Setup, situation: &str, ring_bytes: u32) -> Result<Recordi
     Ok(Recording { log: collector.writer.finish(&header, lost), records, lost, received })
 }
 
-/// Name of the tapped algorithm for a flow.
-fn name(flow: &FlowSetup, tap: &Tap) -> Result<String> {
+/// The kernel's algorithm of a flow.
+fn tapped(flow: &FlowSetup) -> Result<Tapped> {
     match flow.algorithm {
-        AlgorithmConfig::Bbr1(_) => Ok(tap.bbr.clone()),
-        AlgorithmConfig::Cubic(_) => Ok(tap.cubic.clone()),
+        AlgorithmConfig::Bbr1(_) => Ok(Tapped::Bbr),
+        AlgorithmConfig::Cubic(_) => Ok(Tapped::Cubic),
         _ => Err(Error::NotTapped(flow.name.clone())),
+    }
+}
+
+/// Rejects an algorithm whose module is not loaded.
+fn in_kernel(algorithm: Tapped) -> Result<()> {
+    let path = "/proc/sys/net/ipv4/tcp_available_congestion_control";
+    let available = fs::read_to_string(path).map_err(Error::io(path))?;
+    match available.split_whitespace().any(|name| name == algorithm.name()) {
+        true => Ok(()),
+        false => Err(Error::NotLoaded { algorithm: algorithm.name(), available: available.trim().to_owned() }),
     }
 }
 
