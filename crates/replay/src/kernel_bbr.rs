@@ -1,5 +1,5 @@
 //! Linux's `struct bbr`, read from the words of `icsk_ca_priv`.
-//! The layout is the same from Linux 5.0 to 6.18.
+//! The layout is the same from Linux 5.0 to 7.3.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::Record;
