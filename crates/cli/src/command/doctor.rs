@@ -76,10 +76,18 @@ fn build() -> Vec<Fact> {
 
 /// Checks `bbrlab record`, which needs the build, the kernel and the privileges.
 fn record() -> Fact {
+    let symbols = read("/proc/kallsyms").unwrap_or_default();
+    let bbr = symbols.lines().find(|line| line.split_whitespace().nth(2) == Some("bbr_main"));
+    let is_module = bbr.is_some_and(|line| line.ends_with(']'));
     let lacks: Vec<&str> = [
         (cfg!(feature = "bpf"), "a build with --features bpf"),
         (may_load_bpf(), "the right to load BPF programs (root)"),
         (Path::new(BTF).exists(), "a kernel with CONFIG_DEBUG_INFO_BTF"),
+        (bbr.is_some(), "the kernel's bbr (modprobe tcp_bbr)"),
+        (
+            !is_module || Path::new("/sys/kernel/btf/tcp_bbr").exists(),
+            "types of the module tcp_bbr (Linux 5.11 or later)",
+        ),
     ]
     .into_iter()
     .filter_map(|(is_there, what)| (!is_there).then_some(what))

@@ -21,7 +21,7 @@ use crate::{Error, Verdict, print};
         bbrlab record scenario.toml --out scenario.tap && bbrlab replay scenario.tap\n\n\
         A log contains either the kernel's own algorithms (bbr1, cubic) or ours (all others, and flows with program=bbrlab).\n\
         Recording needs the right to load BPF programs and to create network namespaces (root), a build with --features bpf,\n\
-        and Linux 6.1 or later with BTF; for ours 6.10. It leaves nothing behind on the host.")]
+        and Linux 6.1 or later with BTF. It leaves nothing behind on the host.")]
 pub struct RecordArgs {
     /// Scenario in TOML; flags override it
     pub file: Option<PathBuf>,
