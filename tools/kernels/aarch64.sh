@@ -39,14 +39,14 @@ CC_aarch64_unknown_linux_gnu=aarch64-linux-gnu-gcc CFLAGS_aarch64_unknown_linux_
 
 image=$(mktemp -d)
 trap 'rm -rf "$image"' EXIT
-mkdir -p "$image"/root/{bin,proc,sys,dev,tmp,run,lib}
-cp "$sysroot/bin/busybox" "$image/root/bin/"
-cp "${CARGO_TARGET_DIR:-target}/aarch64-unknown-linux-gnu/debug/bbrlab" "$image/root/bin/"
-aarch64-linux-gnu-strip "$image/root/bin/bbrlab"
+mkdir -p "$image"/files/{bin,proc,sys,dev,tmp,run,lib}
+cp "$sysroot/bin/busybox" "$image/files/bin/"
+cp "${CARGO_TARGET_DIR:-target}/aarch64-unknown-linux-gnu/debug/bbrlab" "$image/files/bin/"
+aarch64-linux-gnu-strip "$image/files/bin/bbrlab"
 for library in "$sysroot"/lib/aarch64-linux-gnu/{ld-linux-aarch64.so.1,libc.so.6,libm.so.6,libgcc_s.so.1,libz.so.1} "$libraries"/{libelf.so.1,libzstd.so.1}; do
-    cp -L "$library" "$image/root/lib/"
+    cp -L "$library" "$image/files/lib/"
 done
-cat > "$image/root/init" <<'END'
+cat > "$image/files/init" <<'END'
 #!/bin/busybox sh
 /bin/busybox --install -s /bin
 mount -t proc none /proc; mount -t sysfs none /sys; mount -t devtmpfs none /dev; mount -t tmpfs none /run; mount -t tmpfs none /tmp
@@ -66,8 +66,8 @@ done
 echo "end of tests"
 poweroff -f
 END
-chmod +x "$image/root/init"
-(cd "$image/root" && find . | cpio -o -H newc --quiet) > "$image/all.cpio"
+chmod +x "$image/files/init"
+(cd "$image/files" && find . | cpio -o -H newc --quiet) > "$image/all.cpio"
 
 status=0
 [ $# -gt 0 ] || set -- 6.1 6.12 newest
