@@ -2,7 +2,7 @@
 # Boots Debian's own kernels under QEMU, and tries in each what `bbrlab` does to a kernel. Changes nothing on this machine.
 # usage: tools/kernels.sh [--long] [SERIES…]
 #   SERIES    as in 6.1; `newest` is the newest one. Without any: 5.10 6.1 6.12 newest; with --long every series that Debian serves
-#   --long    also the tests that kill a command at each step, a web server, and a longer A/B test
+#   --long    also a million recorded ACKs, and the tests that kill a command at each step
 # env: BBRLAB the command (target/debug/bbrlab); DIFFERENTIAL the test program of crates/host/tests/differential.rs, HOST_TESTS that of
 #      host.rs; JOBS kernels at a time (2); BBRLAB_KERNELS_CACHE the directory that keeps the packages
 # Logs go to out/kernels/SERIES.log. A kernel whose packages cannot be had is skipped by name.

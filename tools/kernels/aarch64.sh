@@ -5,6 +5,12 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 set -euo pipefail
 cd "$(dirname "$0")/../.."
+for word; do
+    case $word in
+        newest | [1-9].[0-9] | [1-9].[0-9][0-9]) ;;
+        *) echo "kernels: $word: write newest or a series, as in 6.12" >&2; exit 2 ;;
+    esac
+done
 export architecture=arm64
 # shellcheck source=tools/kernels/packages.sh
 . tools/kernels/packages.sh

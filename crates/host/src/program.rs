@@ -96,8 +96,7 @@ impl Registered {
         &self.program
     }
 
-    /// Pins the registration at the path of [`Program::register_at`], and beside it the connection iterator and the
-    /// counters. All then outlive this process.
+    /// Pins the registration at the path of [`Program::register_at`]; it then outlives this process.
     pub fn pin(&mut self, path: &Path) -> Result<()> {
         listen();
         let algorithm = self.program.algorithm;
