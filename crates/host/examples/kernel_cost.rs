@@ -1,12 +1,13 @@
 //! Cost of our algorithms in this kernel, compared with its own BBR called from the same hooks.
 //!
-//! Measures nanoseconds an ACK by the kernel's own statistics, all hooks counted, and CPU seconds a gigabyte, over veth
-//! between two network namespaces of its own. Transfers alternate: each one with our algorithm is paired with one by
+//! Measures nanoseconds an ACK by the kernel's own statistics, all hooks counted, CPU seconds a gigabyte and the rate, over
+//! veth between two network namespaces of its own. Transfers alternate: each one with our algorithm is paired with one by
 //! the kernel's at about the same time.
 //!
-//! usage: cost acks|bytes [TURNS [MEGABYTES [ALGORITHM…]]]    as root
-//!   acks    packets of one segment each, an ACK for every two: nanoseconds an ACK
-//!   bytes   super-packets, as a server sends them: CPU seconds a gigabyte, and nanoseconds an ACK
+//! usage: cost acks|bytes|native [TURNS [MEGABYTES [ALGORITHM[,PARAMETER=VALUE…] …]]]    as root
+//!   acks     packets of one segment each, an ACK for every two: nanoseconds an ACK
+//!   bytes    super-packets, as a server sends them: CPU seconds a gigabyte, and nanoseconds an ACK
+//!   native   super-packets, compared with the kernel's BBR as the kernel itself calls it: rate, and CPU seconds a gigabyte
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 #[path = "path/mod.rs"]
@@ -14,6 +15,7 @@ mod path;
 
 use std::fs;
 use std::os::fd::AsFd;
+use std::time::Instant;
 
 use bbrlab_core::AlgorithmConfig;
 use bbrlab_host::objects::OBJECTS;
@@ -110,24 +112,39 @@ fn median(mut values: Vec<f64>) -> (f64, f64, f64) {
     (values[n / 2], values[low], values[n - 1 - low])
 }
 
+/// The algorithm with its parameters: `bbr3-linux,beta=0.9`.
+fn config(text: &str) -> AlgorithmConfig {
+    let mut parts = text.split(',');
+    let mut config = AlgorithmConfig::named(parts.next().unwrap_or_default()).unwrap();
+    for (name, value) in parts.filter_map(|part| part.split_once('=')) {
+        config.set(name, value).unwrap();
+    }
+    config
+}
+
 fn main() {
     let mut arguments = std::env::args().skip(1);
-    let counts_acks = match arguments.next().as_deref() {
-        Some("acks") => true,
-        Some("bytes") => false,
-        _ => panic!("usage: cost acks|bytes [TURNS [MEGABYTES [ALGORITHM…]]]"),
-    };
+    let mode = arguments.next().unwrap_or_default();
+    assert!(
+        ["acks", "bytes", "native"].contains(&mode.as_str()),
+        "usage: cost acks|bytes|native [TURNS [MEGABYTES [ALGORITHM…]]]"
+    );
+    let counts_acks = mode == "acks";
     let mut number = |otherwise| arguments.next().map_or(otherwise, |text: String| text.parse().unwrap());
     let (turns, megabytes) = (number(15), number(200));
     let chosen: Vec<String> = arguments.collect();
     let path = Path::new(counts_acks);
-    let base = Candidate::new("the kernel's bbr", 0, |name| Program::kernel_bbr(name).unwrap());
-    let is_chosen = |name: &str| chosen.is_empty() || chosen.iter().any(|one| one == name);
-    let ours = OBJECTS.iter().map(|(name, _)| *name).filter(|name| is_chosen(name)).enumerate();
-    let ours: Vec<Candidate> = ours
+    let mut base = Candidate::new("the kernel's bbr", 0, |name| Program::kernel_bbr(name).unwrap());
+    if mode == "native" {
+        "bbr".clone_into(&mut base.name);
+    }
+    let all = || OBJECTS.iter().map(|(name, _)| (*name).to_owned()).collect();
+    let chosen = if chosen.is_empty() { all() } else { chosen };
+    let ours: Vec<Candidate> = chosen
+        .iter()
+        .enumerate()
         .map(|(nth, algorithm)| {
-            let config = AlgorithmConfig::named(algorithm).unwrap();
-            Candidate::new(algorithm, nth + 1, |name| Program::load(&config, name).unwrap())
+            Candidate::new(algorithm, nth + 1, |name| Program::load(&config(algorithm), name).unwrap())
         })
         .collect();
     let softirqs = softirq_threads();
@@ -142,6 +159,11 @@ fn main() {
         let before = cpu_seconds(&softirqs);
         path.transfer(&one.name, megabytes);
         (cpu_seconds(&softirqs) - before) * 1_000.0 / megabytes as f64
+    };
+    let rate = |one: &Candidate| {
+        let begin = Instant::now();
+        path.transfer(&one.name, megabytes);
+        megabytes as f64 * 8.0 / 1_000.0 / begin.elapsed().as_secs_f64()
     };
     let compare = |what: &str, measure: &dyn Fn(&Candidate) -> f64| {
         println!("{what:<18}  median   the kernel's   ratio: median and its interval of 95 %, {turns} pairs");
@@ -167,6 +189,10 @@ fn main() {
     };
     if !counts_acks {
         compare("CPU s/GB", &cpu_a_gigabyte);
+    }
+    if mode == "native" {
+        compare("Gbit/s", &rate);
+        return;
     }
     let _on = Statistics::on();
     compare("ns an ACK", &ns_an_ack);
