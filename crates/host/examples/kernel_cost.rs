@@ -17,10 +17,10 @@ use std::fs;
 use std::os::fd::AsFd;
 
 use bbrlab_core::AlgorithmConfig;
+use bbrlab_host::clock::Stopwatch;
 use bbrlab_host::objects::OBJECTS;
 use bbrlab_host::program::{Program, Registered};
 use nix::sys::resource::{UsageWho, getrusage};
-use nix::time::{ClockId, clock_gettime};
 use path::Path;
 
 const STATISTICS: &str = "/proc/sys/kernel/bpf_stats_enabled";
@@ -85,11 +85,6 @@ fn cpu_seconds(softirqs: &[String]) -> f64 {
     let own = [usage.user_time(), usage.system_time()].map(|time| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6);
     let ns = |path: &String| fs::read_to_string(path).ok()?.split_whitespace().next()?.parse::<f64>().ok();
     own.iter().sum::<f64>() + softirqs.iter().filter_map(ns).sum::<f64>() / 1e9
-}
-
-fn seconds() -> f64 {
-    let time = clock_gettime(ClockId::CLOCK_MONOTONIC).unwrap();
-    time.tv_sec() as f64 + time.tv_nsec() as f64 / 1e9
 }
 
 /// Paths of the ksoftirqd threads' run times.
@@ -166,9 +161,9 @@ fn main() {
         (cpu_seconds(&softirqs) - before) * 1_000.0 / megabytes as f64
     };
     let rate = |one: &Candidate| {
-        let begin = seconds();
+        let begin = Stopwatch::start();
         path.transfer(&one.name, megabytes);
-        megabytes as f64 * 8.0 / 1_000.0 / (seconds() - begin)
+        megabytes as f64 * 8.0 / 1_000.0 / begin.seconds()
     };
     let compare = |what: &str, measure: &dyn Fn(&Candidate) -> f64| {
         println!("{what:<18}  median   the kernel's   ratio: median and its interval of 95 %, {turns} pairs");
