@@ -64,7 +64,7 @@ import json, sys
 found = json.load(open(sys.argv[1]))
 assert found["connections"] == int(sys.argv[2]), found["connections"]
 assert not found["sample_ratio"]["is_mismatch"] and found["counts"]["ring_lost"] == 0, found
-assert all(arm["left_out"] == 0 and arm["retransmit_ratio"] > 0 for arm in found["arms"]), found["arms"]
+assert all(arm["refused"] == arm["overridden"] == 0 and arm["retransmit_ratio"] > 0 for arm in found["arms"]), found["arms"]
 END
 [ "$(cat /proc/sys/net/ipv4/tcp_congestion_control)" = "$default" ] || fail "the default is another than before"
 ! grep -qw bbr3_linux /proc/sys/net/ipv4/tcp_available_congestion_control || fail "bbr3_linux is still registered"

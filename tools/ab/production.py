@@ -50,7 +50,7 @@ def check(reports):
     for name, found in reports.items():
         counts = found["counts"]
         assert counts["ring_lost"] == counts["disk_lost"] == counts["no_memory"] == 0, (name, counts)
-        assert all(arm["left_out"] == 0 for arm in found["arms"]), (name, found["arms"])
+        assert all(arm["refused"] == arm["overridden"] == 0 for arm in found["arms"]), (name, found["arms"])
         assert not found["sample_ratio"]["is_mismatch"], (name, found["sample_ratio"])
         assert found["unclassed"] == 0, name
 

@@ -247,7 +247,7 @@ fn each_connection_has_the_arm_that_its_hash_gives_and_is_recorded() {
     let sum = |key: &str| arms.iter().map(|arm| arm[key].as_u64().unwrap()).sum::<u64>();
     // Each end's FIN is acknowledged, and so counts a byte.
     assert!((16_000_000..16_001_000).contains(&sum("bytes_acked")) && sum("open") == 1, "{arms:?}");
-    assert!(arms.iter().all(|arm| arm["min_rtt_ms"].as_f64().unwrap() > 0.0 && arm["left_out"] == 0));
+    assert!(arms.iter().all(|arm| arm["min_rtt_ms"].as_f64().unwrap() > 0.0 && arm["refused"] == 0 && arm["overridden"] == 0));
     assert!(arms.iter().all(|arm| arm["handshakes_failed"] == 0.0), "{arms:?}");
     assert!(place.out().join("connections-00001.parquet").exists() && !place.out().join("records.open").exists());
     assert_eq!(

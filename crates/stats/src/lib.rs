@@ -8,6 +8,7 @@ pub mod number;
 pub mod plural;
 pub mod quantile;
 pub mod sequential;
+pub mod stratified;
 mod summary;
 
 pub use quantile::{known_mean, mean, median};

@@ -1,49 +1,9 @@
-//! Means of clustered values, with intervals that stay valid under continuous monitoring.
+//! Intervals that stay valid under continuous monitoring, and tails of distributions.
 //!
 //! The interval is the asymptotic confidence sequence of Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas, "Time-uniform
 //! central limit theory and asymptotic confidence sequences", Annals of Statistics 52(6), 2024 (arXiv:2103.06476),
-//! theorem 2.2. It holds at every number of units at once, so a test may be read, and ended, at any moment. The
-//! variance is that of a ratio of totals over clusters.
+//! theorem 2.2. It holds at every number of units at once, so a test may be read, and ended, at any moment.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-
-/// Per-cluster (count, total) of one arm's values.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Clusters(Vec<(f64, f64)>);
-
-/// A mean with its standard error.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Mean {
-    pub mean: f64,
-    /// NaN for fewer than two clusters.
-    pub error: f64,
-    /// Number of clusters with a value.
-    pub clusters: usize,
-    pub values: f64,
-}
-
-impl Clusters {
-    pub fn new(clusters: usize) -> Self {
-        Self(vec![(0.0, 0.0); clusters])
-    }
-
-    pub fn add(&mut self, cluster: usize, value: f64) {
-        if let Some((count, sum)) = self.0.get_mut(cluster) {
-            *count += 1.0;
-            *sum += value;
-        }
-    }
-
-    pub fn mean(&self) -> Mean {
-        let own = || self.0.iter().filter(|(count, _)| *count > 0.0);
-        let clusters = own().count();
-        let (values, sum) = own().fold((0.0, 0.0), |(n, s), (count, sum)| (n + count, s + sum));
-        let mean = sum / values;
-        let squares: f64 = own().map(|(count, sum)| (sum - mean * count).powi(2)).sum();
-        let k = clusters as f64;
-        let error = if clusters < 2 { f64::NAN } else { (k / (k - 1.0) * squares).sqrt() / values };
-        Mean { mean, error, clusters, values }
-    }
-}
 
 /// Number of units at which the interval is narrowest relative to a fixed-sample one. Ours: about when a test is first
 /// read.
@@ -110,23 +70,6 @@ mod tests {
         }
         assert!((two_sided(1.959_964) - 0.05).abs() < 1e-6);
         assert_eq!(chi_squared_tail(0.0, 3), 1.0);
-    }
-
-    #[test]
-    fn values_of_one_cluster_do_not_count_as_many() {
-        let (mut apart, mut together) = (Clusters::new(1_000), Clusters::new(1_000));
-        let mut rng = Rng::new(1);
-        for cluster in 0..100 {
-            let value = normal(&mut rng);
-            for copy in 0..10 {
-                apart.add(cluster * 10 + copy, normal(&mut rng));
-                together.add(cluster, value);
-            }
-        }
-        assert!((apart.mean().error - 0.0316).abs() < 0.003, "{:?}", apart.mean());
-        assert!((together.mean().error - 0.1).abs() < 0.03, "{:?}", together.mean());
-        assert_eq!((together.mean().clusters, together.mean().values), (100, 1_000.0));
-        assert!(Clusters::new(3).mean().mean.is_nan());
     }
 
     /// Goal: checking after every tenth unit and stopping at the first difference is wrong in at most 5 of 100 tests,

@@ -363,7 +363,8 @@ impl Run {
 
     /// Stops arms that violate a guardrail.
     fn guard(&mut self) -> Result<()> {
-        for alarm in self.guards.alarms(&self.test.counts.arms) {
+        self.guards.count(&self.test.counts.arms);
+        for alarm in self.guards.alarms() {
             let shares = self.test.splits.last().map(|change| change.shares.clone()).unwrap_or(Shares(Vec::new()));
             if shares.0.get(alarm.arm).is_none_or(|share| *share == 0) {
                 continue;
@@ -377,6 +378,9 @@ impl Run {
 
     fn change(&mut self, shares: Shares, why: String) -> Result<()> {
         let epoch = self.test.splits.last().map_or(1, |change| change.epoch + 1);
+        self.count()?;
+        self.guards.count(&self.test.counts.arms);
+        self.guards.begin_split(epoch);
         self.table = self.table.changed(&shares);
         // Recorded first, so that no record refers to an undescribed split.
         self.test.splits.push(Change { epoch, at_unix_s: clock::wall_ns() as f64 / 1e9, shares, why });

@@ -78,7 +78,7 @@ pub fn by_range(test: &Experiment, found: &Findings, over: SegmentBy) -> Option<
 }
 
 /// Plots the cumulative distribution of connections for every arm.
-pub fn distribution(found: &Findings, is_large: bool) -> Option<Figure> {
+pub fn distribution(test: &Experiment, found: &Findings, is_large: bool) -> Option<Figure> {
     let arms = found.arms.iter().zip(&found.values);
     let series: Vec<Series> = (arms.map(|(arm, values)| (&arm.label, &values[usize::from(is_large)])))
         .filter(|(_, values)| !values.is_empty())
@@ -92,7 +92,12 @@ pub fn distribution(found: &Findings, is_large: bool) -> Option<Figure> {
             x.label,
             if is_large { "from 3 MB" } else { "below 3 MB" }
         ),
-        how_to_read: distribution_help(is_large).to_owned(),
+        how_to_read: match test.splits.iter().find(|change| Some(change.epoch) == found.shown_epoch) {
+            None => distribution_help(is_large).to_owned(),
+            Some(split) => {
+                format!("{} Connections under the split {} alone.", distribution_help(is_large), split.shares.text())
+            }
+        },
         panels: vec![Panel { y: share_axis("connections up to it"), series }],
         x,
         ..Figure::default()

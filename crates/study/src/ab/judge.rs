@@ -4,13 +4,14 @@
 use std::collections::BTreeMap;
 
 use bbrlab_core::Rng;
-use bbrlab_stats::bootstrap::{RESAMPLES, ends, normal};
+use bbrlab_stats::bootstrap::{RESAMPLES, ends};
 use bbrlab_stats::median;
-use bbrlab_stats::quantile::median_of_sorted;
-use bbrlab_stats::sequential::{Clusters, always_valid, chi_squared_tail, two_sided};
+use bbrlab_stats::sequential::{always_valid, two_sided};
+use bbrlab_stats::stratified::{self, Cell, MANY, Sample, Value, overlap_weights};
 
 use super::record::STATES;
-use super::segment::{self, Prefixes, Segment, SegmentBy};
+use super::segment::{self, AgeShare, Prefixes, Segment, SegmentBy};
+use super::soundness::{Exclusion, Ratio, exclusion, ratio};
 use super::{AssignmentUnit, BUCKETS, Experiment, Row};
 use crate::cdn::LARGE;
 use crate::comparison::Interval;
@@ -18,18 +19,12 @@ use crate::judgement::Judgement;
 
 /// First seed stream of the bootstrap.
 const STREAM: u64 = 0x6162_0000_0000_0000;
-/// Significance level of the sample ratio check, the usual one: Fabijan et al., "Diagnosing Sample Ratio Mismatch in
-/// Online Controlled Experiments", KDD 2019.
-const MISMATCH: f64 = 0.001;
 /// One minus the confidence of intervals.
 const ALPHA: f64 = 0.05;
 /// Standard errors between no effect and one that is found in 80 of 100 tests at that confidence.
 const DETECTABLE: f64 = 1.96 + 0.84;
 /// Minimum units of each arm in a comparison. Ours: with fewer an interval is a guess.
 const UNITS_LEAST: usize = 10;
-/// Number of independent values from which the median of a resample is drawn as a rank. Ours: the ranks' distribution
-/// is then normal to three digits.
-const MANY: usize = 500;
 /// Maximum number of values read by all resamples together. Ours: about a second.
 const READS: usize = 200_000_000;
 
@@ -40,9 +35,10 @@ pub struct ArmSummary {
     pub connections: usize,
     /// Connections still open in their last record.
     pub open: usize,
-    /// Connections left out of the comparison: the kernel refused the arm's algorithm, or the application chose
-    /// another.
-    pub left_out: usize,
+    /// Connections on which the kernel refused the arm's algorithm. Not compared.
+    pub refused: usize,
+    /// Connections whose application chose another algorithm. Not compared.
+    pub overridden: usize,
     pub bytes: u64,
     /// Retransmitted over sent segments, summed over all connections.
     pub retransmit_ratio: f64,
@@ -55,24 +51,6 @@ pub struct ArmSummary {
     pub handshakes_failed: Option<f64>,
     /// Shares of connection time in each of BBR's states, for an algorithm that counts them.
     pub state_shares: Option<[f64; STATES]>,
-}
-
-/// Sample ratio check of the split.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Ratio {
-    /// Observed units of each arm.
-    pub seen: Vec<u64>,
-    pub expected: Vec<f64>,
-    pub chi_squared: f64,
-    pub freedom: usize,
-    /// Probability of a deviation at least this large by chance.
-    pub p: f64,
-}
-
-impl Ratio {
-    pub fn is_mismatch(&self) -> bool {
-        self.p < MISMATCH
-    }
 }
 
 /// One comparison of an arm with the control.
@@ -129,11 +107,18 @@ impl Comparison {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Findings {
     pub arms: Vec<ArmSummary>,
+    /// Of the compared connections.
     pub ratio: Ratio,
+    pub exclusion: Exclusion,
     pub lines: Vec<Comparison>,
-    /// Each arm's values for the figures, sorted: completion times in ms, throughputs in Mbit/s.
+    /// Each arm's values for the figures, sorted: completion times in ms, throughputs in Mbit/s. Of one split, the one
+    /// that says most: values of different splits are not comparable.
     pub values: Vec<[Vec<f64>; 2]>,
+    /// The epoch of that split, if connections of several could be compared.
+    pub shown_epoch: Option<u32>,
     pub connections: usize,
+    /// Connections that ran their arm's algorithm under a split with no other arm.
+    pub without_peer: usize,
     /// Compared connections of clients outside every network of the file; `None` without a file.
     pub unclassed: Option<usize>,
     /// With assignment by time: share of bytes of connections that lasted longer than a slot.
@@ -144,13 +129,14 @@ pub struct Findings {
 pub fn judge(test: &Experiment, all: &[Row], prefixes: &Prefixes, seed: u64) -> Findings {
     let rows = newest(all);
     let compared: Vec<&Row> = rows.iter().copied().filter(|row| is_compared(row)).collect();
+    let stratum_of = strata(test);
     let mut lines = Vec::new();
     let mut compare_arms = |class: &Segment, is_large: bool, of: &dyn Fn(usize) -> Vec<Value>| {
         let control = of(0);
         for arm in 1..test.arms.len() {
             let own = of(arm);
             if !(own.is_empty() && control.is_empty()) {
-                lines.push(compare(test, class, is_large, arm, [&own, &control], seed));
+                lines.push(compare(test, class, is_large, arm, [own, control.clone()], seed));
             }
         }
     };
@@ -158,20 +144,31 @@ pub fn judge(test: &Experiment, all: &[Row], prefixes: &Prefixes, seed: u64) -> 
         for is_large in [false, true] {
             compare_arms(&class, is_large, &|arm| {
                 let own = |row: &&&Row| usize::from(row.arm) == arm && takes(row) && is_judged(row, is_large);
-                compared.iter().filter(own).map(|row| (row.bucket, value(test, row, is_large))).collect()
+                let value = |row: &&Row| {
+                    let stratum = stratum_of(row.epoch)?;
+                    Some(Value { stratum, cluster: unit(row.bucket), value: value(test, row, is_large) })
+                };
+                compared.iter().filter(own).filter_map(value).collect()
             });
         }
     }
     for ((name, from, below), parts) in segment::AGES.into_iter().zip(segment::ages(test, all, is_compared)) {
         compare_arms(&Segment::new(name, SegmentBy::Age, from, below), true, &|arm| {
             let own = parts.iter().filter(|part| usize::from(part.arm) == arm);
-            own.map(|part| (part.bucket, part.throughput)).collect()
+            let value = |part: &AgeShare| {
+                let stratum = stratum_of(part.epoch)?;
+                Some(Value { stratum, cluster: unit(part.bucket), value: part.throughput })
+            };
+            own.filter_map(value).collect()
         });
     }
     correct(&mut lines);
+    let (shown, without_peer) = splits(test, &compared);
+    let is_shown = |row: &Row| shown.is_none_or(|epoch| row.epoch == epoch);
     let values = |arm: usize| {
         [false, true].map(|is_large| {
-            let own = compared.iter().filter(|row| usize::from(row.arm) == arm && is_judged(row, is_large));
+            let is_own = |row: &&&Row| usize::from(row.arm) == arm && is_shown(row) && is_judged(row, is_large);
+            let own = compared.iter().filter(is_own);
             let mut values: Vec<f64> = own.map(|row| value(test, row, is_large)).collect();
             values.sort_by(f64::total_cmp);
             values
@@ -179,19 +176,54 @@ pub fn judge(test: &Experiment, all: &[Row], prefixes: &Prefixes, seed: u64) -> 
     };
     Findings {
         arms: (0..test.arms.len()).map(|arm| whole(test, &rows, arm)).collect(),
-        ratio: ratio(test, &rows),
+        ratio: ratio(test, &compared),
+        exclusion: exclusion(test, &rows),
         lines,
         values: (0..test.arms.len()).map(values).collect(),
+        shown_epoch: shown,
         connections: rows.len(),
+        without_peer,
         unclassed: (!prefixes.is_empty()).then(|| prefixes.outside(&compared)),
         outlasting: (test.by == AssignmentUnit::Time).then(|| outlasting(test, &compared)),
     }
+}
+
+/// Returns the epoch of the split that says most about the arms, if several say anything, and the number of connections under
+/// splits that say nothing.
+fn splits(test: &Experiment, rows: &[&Row]) -> (Option<u32>, usize) {
+    let mut counts: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+    for row in rows {
+        let own = counts.entry(row.epoch).or_insert_with(|| vec![0; test.arms.len()]);
+        if let Some(count) = own.get_mut(usize::from(row.arm)) {
+            *count += 1;
+        }
+    }
+    // The weight of a split in a comparison, as in the gains.
+    let weight = |own: &[usize]| -> f64 {
+        let control = own[0] as f64;
+        own[1..].iter().map(|&arm| control * arm as f64 / (control + arm as f64).max(1.0)).sum()
+    };
+    let without_peer = counts.values().filter(|own| weight(own) == 0.0).flatten().sum();
+    counts.retain(|_, own| weight(own) > 0.0);
+    let most = counts.iter().max_by(|a, b| weight(a.1).total_cmp(&weight(b.1))).map(|(epoch, _)| *epoch);
+    (most.filter(|_| counts.len() > 1), without_peer)
 }
 
 fn outlasting(test: &Experiment, rows: &[&Row]) -> f64 {
     let slot_us = (test.slot_s * 1e6) as u64;
     let bytes = |rows: &mut dyn Iterator<Item = &&Row>| rows.map(|row| row.bytes_acked).sum::<u64>() as f64;
     bytes(&mut rows.iter().filter(|row| row.lasted_us > slot_us)) / bytes(&mut rows.iter()).max(1.0)
+}
+
+/// Returns the place of a split among the test's, by its epoch. Within one split, chance alone chose between the arms.
+fn strata(test: &Experiment) -> impl Fn(u32) -> Option<usize> {
+    let places: BTreeMap<u32, usize> =
+        test.splits.iter().enumerate().map(|(place, change)| (change.epoch, place)).collect();
+    move |epoch| places.get(&epoch).copied()
+}
+
+fn unit(bucket: u16) -> usize {
+    usize::from(bucket).min(BUCKETS - 1)
 }
 
 /// Keeps the last of several records of a connection.
@@ -207,7 +239,7 @@ fn newest(rows: &[Row]) -> Vec<&Row> {
 }
 
 /// Returns true for a connection that ran its arm's algorithm and sent data.
-const fn is_compared(row: &Row) -> bool {
+pub(super) const fn is_compared(row: &Row) -> bool {
     !row.is_refused && !row.is_overridden && row.data_segs_out > 0 && row.bytes_acked > 0
 }
 
@@ -221,48 +253,46 @@ const fn is_judged(row: &Row, is_large: bool) -> bool {
     if is_large { row.bytes_acked >= LARGE } else { row.bytes_acked < LARGE && !row.is_open }
 }
 
-/// A connection's bucket and its value.
-type Value = (u16, f64);
-
 /// Returns throughput in Mbit/s, or completion time in ms.
 fn value(test: &Experiment, row: &Row, is_large: bool) -> f64 {
     let busy_s = row.busy_s(test.tick_ns);
     if is_large { row.bytes_acked as f64 * 8e-6 / busy_s } else { busy_s * 1e3 }
 }
 
-/// Numbers the units of assignment: connections, or the buckets that represent prefixes or slots, in order of
-/// appearance.
-fn units(test: &Experiment, values: &[Value]) -> (Vec<usize>, usize) {
-    if test.by == AssignmentUnit::Connection {
-        return ((0..values.len()).collect(), values.len());
+/// Numbers the units of assignment: connections, or the buckets that represent prefixes or slots. Returns how many numbers
+/// there are.
+fn number_units(test: &Experiment, values: &mut [Value]) -> usize {
+    if test.by != AssignmentUnit::Connection {
+        return BUCKETS;
     }
-    let mut numbers = vec![usize::MAX; BUCKETS];
-    let mut count = 0;
-    let mut number = |(bucket, _): &Value| {
-        let place = &mut numbers[usize::from(*bucket).min(BUCKETS - 1)];
-        if *place == usize::MAX {
-            *place = count;
-            count += 1;
-        }
-        *place
-    };
-    let of_values = values.iter().map(&mut number).collect();
-    (of_values, count)
+    values.iter_mut().enumerate().for_each(|(at, value)| value.cluster = at);
+    values.len()
 }
 
-fn compare(test: &Experiment, class: &Segment, is_large: bool, arm: usize, of: [&[Value]; 2], seed: u64) -> Comparison {
-    let sides = of.map(|all| {
-        let (units, count) = units(test, all);
-        let values: Vec<f64> = all.iter().map(|(_, value)| *value).collect();
-        let mut means = Clusters::new(count);
-        values.iter().zip(&units).for_each(|(value, &unit)| means.add(unit, value.ln()));
-        (Sample::new(values, units, count), means.mean())
+/// Compares an arm with the control, both in the splits that had both.
+fn compare(
+    test: &Experiment,
+    class: &Segment,
+    is_large: bool,
+    arm: usize,
+    mut of: [Vec<Value>; 2],
+    seed: u64,
+) -> Comparison {
+    let mut counts = vec![[0; 2]; test.splits.len()];
+    for (side, values) in of.iter().enumerate() {
+        values.iter().for_each(|value| counts[value.stratum][side] += 1);
+    }
+    let weights = overlap_weights(&counts);
+    let sides = of.each_mut().map(|values| {
+        let units = number_units(test, values);
+        let log = |own: &Value| Cell { stratum: own.stratum, cluster: own.cluster, count: 1.0, sum: own.value.ln() };
+        (Sample::new(values, &weights, units), stratified::mean(values.iter().map(log), &weights, units))
     });
     let [(own, own_mean), (control, control_mean)] = &sides;
     // A shorter time counts as a gain, like a higher throughput.
     let sign = if is_large { 1.0 } else { -1.0 };
     let log_gain = sign * (own.median() / control.median()).ln();
-    let has_enough = own.units >= UNITS_LEAST && control.units >= UNITS_LEAST;
+    let has_enough = own.clusters >= UNITS_LEAST && control.clusters >= UNITS_LEAST;
     let (mut low, mut high, mut error) = (f64::NAN, f64::NAN, f64::NAN);
     if has_enough {
         let mut rng = Rng::derive(seed, STREAM + arm as u64);
@@ -275,7 +305,7 @@ fn compare(test: &Experiment, class: &Segment, is_large: bool, arm: usize, of: [
         error = (logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>() / (n - 1) as f64).sqrt();
     }
     let mean_gain = sign * (own_mean.mean - control_mean.mean);
-    let half = always_valid(own_mean.error.hypot(control_mean.error), own.units + control.units, ALPHA);
+    let half = always_valid(own_mean.error.hypot(control_mean.error), own.clusters + control.clusters, ALPHA);
     let p = if error > 0.0 { two_sided(log_gain / error) } else { 1.0 };
     Comparison {
         class: class.clone(),
@@ -291,60 +321,14 @@ fn compare(test: &Experiment, class: &Segment, is_large: bool, arm: usize, of: [
         always_high: (mean_gain + half).exp() - 1.0,
         p,
         detectable: (DETECTABLE * error).exp() - 1.0,
-        counts: of.map(<[Value]>::len),
-        units: [own.units, control.units],
-    }
-}
-
-/// Sorted values, each with its unit of assignment.
-struct Sample {
-    values: Vec<f64>,
-    units_of: Vec<usize>,
-    units: usize,
-}
-
-impl Sample {
-    fn new(values: Vec<f64>, units_of: Vec<usize>, units: usize) -> Self {
-        let mut pairs: Vec<(f64, usize)> = values.into_iter().zip(units_of).collect();
-        pairs.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let (values, units_of) = pairs.into_iter().unzip();
-        Self { values, units_of, units }
-    }
-
-    fn median(&self) -> f64 {
-        median_of_sorted(&self.values)
-    }
-
-    /// Returns the median of a resample of units with all their values.
-    fn resampled(&self, times: &mut Vec<u32>, rng: &mut Rng) -> f64 {
-        let n = self.values.len();
-        if self.units == n && n >= MANY {
-            // The median's rank in the resample, divided by n, is the median of n uniform values: normal around one
-            // half.
-            let rank = n as f64 * (0.5 + normal(rng) / (2.0 * (n as f64).sqrt()));
-            return self.values[(rank.max(0.0) as usize).min(n - 1)];
-        }
-        times.clear();
-        times.resize(self.units, 0);
-        for _ in 0..self.units {
-            times[rng.below(self.units as u64) as usize] += 1;
-        }
-        let total: u64 = self.units_of.iter().map(|&unit| u64::from(times[unit])).sum();
-        let mut seen = 0;
-        for (value, &unit) in self.values.iter().zip(&self.units_of) {
-            seen += u64::from(times[unit]);
-            if 2 * seen >= total {
-                return *value;
-            }
-        }
-        f64::NAN
+        counts: [own.len(), control.len()],
+        units: [own.clusters, control.clusters],
     }
 }
 
 /// Log ratios of the two medians, over resamples of both.
 fn resamples(own: &Sample, control: &Sample, rng: &mut Rng) -> Vec<f64> {
-    let reads =
-        [own, control].map(|sample| if sample.units == sample.values.len() { MANY } else { sample.values.len() });
+    let reads = [own, control].map(|sample| if sample.clusters == sample.len() { MANY } else { sample.len() });
     let count = (READS / (reads[0] + reads[1]).max(1)).clamp(200, RESAMPLES);
     let mut times = Vec::new();
     let mut one = || (own.resampled(&mut times, rng) / control.resampled(&mut times, rng)).ln();
@@ -362,49 +346,6 @@ fn correct(lines: &mut [Comparison]) {
     }
 }
 
-/// Chi-squared test over all splits that were in force: a change of shares is no mismatch.
-fn ratio(test: &Experiment, rows: &[&Row]) -> Ratio {
-    let arms = test.arms.len();
-    let mut all = Ratio { seen: vec![0; arms], expected: vec![0.0; arms], chi_squared: 0.0, freedom: 0, p: 1.0 };
-    for change in &test.splits {
-        let own: Vec<&Row> = rows.iter().copied().filter(|row| row.epoch == change.epoch).collect();
-        let mut seen = vec![0_u64; arms];
-        if test.by == AssignmentUnit::Connection {
-            for row in &own {
-                if let Some(count) = seen.get_mut(usize::from(row.arm)) {
-                    *count += 1;
-                }
-            }
-        } else {
-            let drawn: std::collections::BTreeSet<(u16, u8)> = own.iter().map(|row| (row.bucket, row.arm)).collect();
-            for (_, arm) in drawn {
-                if let Some(count) = seen.get_mut(usize::from(arm)) {
-                    *count += 1;
-                }
-            }
-        }
-        let total: u64 = seen.iter().sum();
-        let shares: u32 = change.shares.0.iter().sum();
-        let mut cells = 0;
-        for (arm, &share) in change.shares.0.iter().enumerate().take(arms) {
-            let expected = total as f64 * f64::from(share) / f64::from(shares.max(1));
-            all.seen[arm] += seen[arm];
-            all.expected[arm] += expected;
-            if expected > 0.0 {
-                all.chi_squared += (seen[arm] as f64 - expected).powi(2) / expected;
-                cells += 1;
-            } else if seen[arm] > 0 {
-                all.chi_squared = f64::INFINITY;
-            }
-        }
-        if total > 0 {
-            all.freedom += usize::saturating_sub(cells, 1);
-        }
-    }
-    all.p = if all.chi_squared.is_infinite() { 0.0 } else { chi_squared_tail(all.chi_squared, all.freedom) };
-    all
-}
-
 fn whole(test: &Experiment, rows: &[&Row], arm: usize) -> ArmSummary {
     let own: Vec<&Row> = rows.iter().copied().filter(|row| usize::from(row.arm) == arm).collect();
     let sum = |of: fn(&Row) -> u64| own.iter().map(|row| of(row)).sum::<u64>() as f64;
@@ -417,7 +358,8 @@ fn whole(test: &Experiment, rows: &[&Row], arm: usize) -> ArmSummary {
         label: test.arms[arm].label.clone(),
         connections: own.len(),
         open: own.iter().filter(|row| row.is_open).count(),
-        left_out: own.iter().filter(|row| row.is_refused || row.is_overridden).count(),
+        refused: own.iter().filter(|row| row.is_refused).count(),
+        overridden: own.iter().filter(|row| row.is_overridden && !row.is_refused).count(),
         bytes: own.iter().map(|row| row.bytes_acked).sum(),
         retransmit_ratio: sum(|row| row.retrans_segs) / sum(|row| row.data_segs_out),
         min_rtt_ms: middle(|row| row.min_rtt_us),
@@ -440,6 +382,8 @@ fn state_shares(rows: &[&Row]) -> Option<[f64; STATES]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bbrlab_stats::bootstrap::normal;
+
     use crate::ab::Shares;
     use crate::ab::testing::experiment;
 
@@ -573,8 +517,11 @@ mod tests {
         let mut rows = draw(&test, 4, 400, 1.0);
         rows.iter_mut().filter(|row| row.arm == 1).take(30).for_each(|row| row.is_overridden = true);
         let found = judge(&test, &rows, &Prefixes::default(), 1);
-        assert_eq!(found.arms[1].left_out, 30);
+        assert_eq!((found.arms[1].overridden, found.arms[1].refused), (30, 0));
         assert_eq!(found.lines[0].counts[0], found.arms[1].connections - 30);
+        assert!(found.exclusion.differs() && found.exclusion.shares[0] == 0.0, "{:?}", found.exclusion);
+        rows.iter_mut().filter(|row| row.arm == 0).take(30).for_each(|row| row.is_refused = true);
+        assert!(!judge(&test, &rows, &Prefixes::default(), 1).exclusion.differs());
     }
 
     #[test]

@@ -7,18 +7,22 @@ mod figures;
 pub mod guard;
 mod judge;
 mod page;
+#[cfg(test)]
+mod ramps;
 pub mod record;
 mod segment;
+mod soundness;
 
 use serde::{Deserialize, Serialize};
 
 pub use assign::{
     ARMS_MAX, Assigner, AssignmentUnit, BUCKETS, Key, PORTS_MAX, PREFIXES_MAX, PrefixLengths, Shares, Table,
 };
-pub use judge::{ArmSummary, Comparison, Findings, Ratio, judge};
+pub use judge::{ArmSummary, Comparison, Findings, judge};
 pub use page::{answer, json, notes, report, rows, state_rows};
 pub use record::Row;
 pub use segment::{Prefixes, Segment, SegmentBy};
+pub use soundness::{Exclusion, Ratio};
 
 use guard::Limits;
 

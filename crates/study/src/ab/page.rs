@@ -43,7 +43,8 @@ pub fn rows(test: &Experiment, found: &Findings) -> (Table, Table) {
         "limited by peer",
         "handshakes failed",
         "open",
-        "left out",
+        "refused",
+        "overridden",
     ];
     let total: f64 = found.ratio.expected.iter().sum();
     let arms = found.arms.iter().enumerate().map(|(at, arm)| {
@@ -59,7 +60,8 @@ pub fn rows(test: &Experiment, found: &Findings) -> (Table, Table) {
             per_cent(arm.limited),
             arm.handshakes_failed.map_or("–".to_owned(), per_cent),
             arm.open.to_string(),
-            arm.left_out.to_string(),
+            arm.refused.to_string(),
+            arm.overridden.to_string(),
         ]
     });
     let arms = Table { columns: columns.map(str::to_owned).to_vec(), rows: arms.collect() };
@@ -117,23 +119,39 @@ pub fn state_rows(found: &Findings) -> Option<Table> {
 }
 
 /// States the result of the sample ratio check in one sentence.
-pub fn split(test: &Experiment, found: &Findings) -> String {
+fn split(test: &Experiment, found: &Findings) -> String {
     let ratio = &found.ratio;
     let numbers =
         format!("chi-squared {:.2} at {}, p {:.3}", ratio.chi_squared, counted(ratio.freedom, "degree"), ratio.p);
-    if ratio.is_mismatch() {
+    if found.connections == 0 {
+        "No connection was recorded.".to_owned()
+    } else if ratio.is_mismatch() {
         format!(
-            "The split is not the requested one ({numbers}): records are missing, or the connections of one arm end differently; \
-             do not trust the gains until this is explained."
+            "The split of the compared connections is not the requested one ({numbers}): connections were left out, records are missing, or the \
+             connections of one arm end differently; do not trust the gains until this is explained."
         )
     } else {
         format!("The split is the requested one, over {} ({numbers}).", test.by.units())
     }
 }
 
+/// States that more connections of one arm than of another were left out.
+fn exclusion(found: &Findings) -> Option<String> {
+    let share = |(arm, share): (&super::ArmSummary, &f64)| format!("{} of {}", per_cent(*share), arm.label);
+    let shares: Vec<String> = found.arms.iter().zip(&found.exclusion.shares).map(share).collect();
+    found.exclusion.differs().then(|| {
+        format!(
+            "The arms differ in what was left out: {}, because the kernel refused the arm's algorithm, the application chose another, or no \
+             data was acknowledged. Do not trust the gains until this is explained.",
+            shares.join(", ")
+        )
+    })
+}
+
 /// Caveats that must precede the gains, one sentence each.
 pub fn notes(test: &Experiment, found: &Findings) -> Vec<String> {
-    let mut notes = vec![split(test, found)];
+    let mut notes: Vec<String> = exclusion(found).into_iter().collect();
+    notes.push(split(test, found));
     if test.is_aa() {
         let differ =
             found.lines.iter().filter(|line| matches!(line.judgement(), Judgement::Faster | Judgement::Slower)).count();
@@ -165,6 +183,19 @@ pub fn notes(test: &Experiment, found: &Findings) -> Vec<String> {
             change.why
         ));
     }
+    if found.shown_epoch.is_some() {
+        notes.push(
+            "The share of the arms changed during the test: gains compare connections of the same split. The totals of the arms cover all \
+             splits and are not comparable with each other."
+                .to_owned(),
+        );
+    }
+    if found.without_peer > 0 {
+        notes.push(format!(
+            "{} not compared: no connection of another arm began under the same split.",
+            verb(found.without_peer, "connection is", "connections are")
+        ));
+    }
     if let Some(outside @ 1..) = found.unclassed {
         notes.push(format!("{} in no network of the classes.", verb(outside, "connection is", "connections are")));
     }
@@ -189,7 +220,8 @@ pub fn notes(test: &Experiment, found: &Findings) -> Vec<String> {
 
 const METHOD: &str = "A connection counts by its newest record. Below 3 MB it is judged by completion time, from there on by throughput; \
     both over its busy time, in which it had data to send or to be acknowledged, so that idle keep-alive does not count. A gain of 10 % is \
-    a tenth faster either way: the ratio of the medians, with a 95 % percentile bootstrap (Efron 1979) over what was drawn. The verdict rests on \
+    a tenth faster either way: the ratio of the medians, with a 95 % percentile bootstrap (Efron 1979) over what was drawn. Connections are \
+    compared only with those of the same split; splits are combined with overlap weights (Li, Morgan and Zaslavsky 2018). The verdict rests on \
     the probability corrected for all comparisons (Holm 1979). The always-valid interval is of the ratio of geometric means, an asymptotic \
     confidence sequence (Waudby-Smith et al., arXiv:2103.06476): it is valid at every look, and so may end the test. The detectable gain is \
     the smallest that a test of this size finds in 80 of 100 cases.";
@@ -207,7 +239,7 @@ pub fn json(test: &Experiment, found: &Findings, version: &str) -> Value {
     let number = |value: f64| if value.is_finite() { json!(value) } else { Value::Null };
     let arm = |(at, arm): (usize, &super::judge::ArmSummary)| {
         json!({
-            "arm": arm.label, "connections": arm.connections, "open": arm.open, "left_out": arm.left_out, "bytes_acked": arm.bytes,
+            "arm": arm.label, "connections": arm.connections, "open": arm.open, "refused": arm.refused, "overridden": arm.overridden, "excluded_share": number(found.exclusion.shares[at]), "bytes_acked": arm.bytes,
             "expected": found.ratio.expected[at], "retransmit_ratio": number(arm.retransmit_ratio), "min_rtt_ms": number(arm.min_rtt_ms),
             "srtt_ms": number(arm.srtt_ms), "limited_share": number(arm.limited), "handshakes_failed": arm.handshakes_failed,
             "state_shares": arm.state_shares.map(|shares| states().zip(shares).collect::<BTreeMap<_, _>>()),
@@ -239,6 +271,8 @@ pub fn json(test: &Experiment, found: &Findings, version: &str) -> Value {
             "seen": found.ratio.seen, "expected": found.ratio.expected, "chi_squared": number(found.ratio.chi_squared),
             "degrees_of_freedom": found.ratio.freedom, "p": found.ratio.p, "is_mismatch": found.ratio.is_mismatch(),
         },
+        "exclusions_differ": found.exclusion.differs(),
+        "without_peer": found.without_peer,
         "counts": test.counts,
         "unclassed": found.unclassed,
         "outlasting_share": found.outlasting,
@@ -328,7 +362,7 @@ pub fn report(test: &Experiment, found: &Findings, title: &str, version: &str) -
                 title: "Gains".to_owned(),
                 claim: METHOD.to_owned(),
                 runs_table: Some(lines),
-                figures: [false, true].into_iter().filter_map(|is_large| distribution(found, is_large)).collect(),
+                figures: [false, true].into_iter().filter_map(|is_large| distribution(test, found, is_large)).collect(),
                 ..Section::default()
             }),
             Some(Section {

@@ -162,6 +162,7 @@ fn times(test: &Experiment, rows: &[&Row]) -> Vec<Segment> {
 /// Throughput of a connection within an age range.
 pub(super) struct AgeShare {
     pub arm: u8,
+    pub epoch: u32,
     pub bucket: u16,
     /// Mbit/s over the busy time.
     pub throughput: f64,
@@ -196,7 +197,7 @@ pub(super) fn ages(test: &Experiment, rows: &[Row], is_compared: impl Fn(&Row) -
             if bytes > 0 {
                 let busy = Row { id: last.id, min_rtt_us: last.min_rtt_us, busy_us, ..Row::default() };
                 let throughput = bytes as f64 * 8e-6 / busy.busy_s(test.tick_ns);
-                part.push(AgeShare { arm: last.arm, bucket: last.bucket, throughput });
+                part.push(AgeShare { arm: last.arm, epoch: last.epoch, bucket: last.bucket, throughput });
             }
         }
     }
