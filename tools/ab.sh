@@ -3,6 +3,7 @@
 # links, one with random loss and one with a deep buffer. Uses its own mount and network namespaces, and leaves nothing behind.
 # usage: tools/ab.sh [CONNECTIONS]             on each link (100); as root; $BBRLAB is the command (target/release/bbrlab)
 #        tools/ab.sh production [SECONDS]      nginx and clients of five classes, beside separate runs and the simulator
+#        tools/ab.sh ramp [TESTS [SECONDS]]    the same algorithm in both arms, under a growing load and a growing share
 #        tools/ab.sh faults [TRIALS]           kills, full disks, removed cgroups and other programs under load
 #        tools/ab.sh cost [SECONDS]            cost of the program by hook, and 10,000 connections a second
 # SPDX-License-Identifier: Apache-2.0 OR MIT
@@ -13,6 +14,7 @@ export BBRLAB
 
 case ${1-} in
 production) exec tools/ab/production.sh "${@:2}" ;;
+ramp) exec tools/ab/ramp.sh "${@:2}" ;;
 faults) exec unshare -mn --propagation private python3 tools/ab/faults.py "${@:2}" ;;
 cost) exec unshare -mn --propagation private python3 tools/ab/cost.py "${@:2}" ;;
 esac

@@ -145,6 +145,17 @@ struct {
 	__type(value, struct split);
 } split SEC(".maps");
 
+/*
+ * Until when connections are assigned, by the clock of bpf_ktime_get_coarse_ns: whoever runs the test puts it off again and again, so
+ * that a test that nobody watches ends. 0: no end.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} deadline SEC(".maps");
+
 struct arm_counters {
 	__u64 tried, established, failed, refused;
 };
@@ -347,7 +358,10 @@ static __always_inline bool choose(struct bpf_sock_ops *ops, bool is_passive, st
 	struct ends ends = {};
 	struct split *table;
 	__u32 zero = 0, bucket;
+	__u64 *until = bpf_map_lookup_elem(&deadline, &zero);
 
+	if (until && *until && bpf_ktime_get_coarse_ns() > *until)
+		return 0;
 	if (!read_ends(ops, &ends) || !is_named(&ends, is_passive))
 		return 0;
 #pragma unroll

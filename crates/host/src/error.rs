@@ -42,6 +42,19 @@ pub enum Error {
         /// Names that the kernel has.
         available: Vec<String>,
     },
+    /// An arm that another test has loaded.
+    #[error(
+        "{0}: another test has loaded it and unloads it when it ends; name the algorithm, or load it with `bbrlab host load`"
+    )]
+    ArmOfATest(String),
+    /// A running test uses the algorithm.
+    #[error("{name}: a test uses it, in {out}; end that first, with `bbrlab ab stop`")]
+    InTest {
+        /// The name in the kernel.
+        name: String,
+        /// The test's directory.
+        out: PathBuf,
+    },
     /// The test transfer of an arm failed.
     #[error("{arm}: a transfer over it failed: {source}")]
     ArmTrial {
@@ -131,6 +144,9 @@ pub enum Error {
     /// Nothing of ours is loaded under that name.
     #[error("{0}: not loaded by bbrlab; see `bbrlab host status`")]
     NotLoaded(String),
+    /// A directory of ours that somebody else can write in.
+    #[error("{0}: must be a directory that only this user can write in")]
+    NotOurs(PathBuf),
     /// A parameter that only the kernel can set.
     #[error("{0}: it is this kernel's own; leave it out")]
     KernelsOwn(&'static str),

@@ -1,7 +1,8 @@
 //! Paths of our state on a host, and the privileges required to change it.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use std::fs;
+use std::fs::{self, DirBuilder};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use nix::sys::statfs::{BPF_FS_MAGIC, statfs};
@@ -38,6 +39,16 @@ impl HostPaths {
     pub fn is_bpffs_mounted(&self) -> bool {
         statfs(&self.bpffs).is_ok_and(|stat| stat.filesystem_type() == BPF_FS_MAGIC)
     }
+}
+
+/// Creates a directory of ours, or checks that nobody else can write in it: what is found there is trusted.
+pub(crate) fn own_folder(path: &Path) -> Result<()> {
+    DirBuilder::new().recursive(true).mode(0o755).create(path).map_err(Error::file(path))?;
+    let meta = fs::symlink_metadata(path).map_err(Error::file(path))?;
+    if meta.is_dir() && meta.uid() == nix::unistd::geteuid().as_raw() && meta.mode() & 0o022 == 0 {
+        return Ok(());
+    }
+    Err(Error::NotOurs(path.to_owned()))
 }
 
 /// Effective capabilities of this process.

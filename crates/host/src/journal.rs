@@ -3,6 +3,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use std::time::Duration;
 use nix::fcntl::{Flock, FlockArg};
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, Result};
+use crate::{Error, Result, host_paths};
 
 /// Polling interval while another command holds the journal.
 const TURN: Duration = Duration::from_millis(50);
@@ -56,10 +57,11 @@ pub struct Journal {
 impl Journal {
     /// Opens and locks the journal, waiting up to `patience` for another command to end.
     pub fn open(folder: &Path, patience: Duration) -> Result<Self> {
-        fs::create_dir_all(folder).map_err(Error::file(folder))?;
+        host_paths::own_folder(folder)?;
         let path = folder.join("lock");
         let mut turns = patience.as_millis() / TURN.as_millis();
-        let open = || OpenOptions::new().create(true).truncate(false).write(true).open(&path);
+        // Whoever can open a file can lock it: this one is root's alone.
+        let open = || OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path);
         let mut file = open().map_err(Error::file(&path))?;
         loop {
             match Flock::lock(file, FlockArg::LockExclusiveNonblock) {

@@ -27,6 +27,8 @@ const PASSES: u32 = 20;
 const KERNELS_PINS: [&str; 2] = ["maps.debug", "progs.debug"];
 /// Pin of a registration: its link or, before Linux 6.4, its map.
 const REGISTRATION: &str = "link";
+/// Algorithm and version of an entry that was lost.
+const UNKNOWN: &str = "unknown";
 /// Maximum length of a congestion control's name. Source: Linux `TCP_CA_NAME_MAX`, less its final zero.
 const NAME_MAX: usize = 15;
 
@@ -165,6 +167,10 @@ impl Host<'_> {
         let wanted = [name.to_owned(), kernel_name(name)];
         let entry = wanted.iter().find_map(|name| journal.entries().into_iter().find(|entry| entry.name == *name));
         let entry = entry.ok_or_else(|| Error::NotLoaded(name.to_owned()))?;
+        #[cfg(feature = "ab")]
+        if let Some(out) = crate::ab::test_with(&entry.name) {
+            return Err(Error::InTest { name: entry.name, out });
+        }
         (self.before)("record that it is being undone");
         // A full disk must not prevent an undo: the existing entry suffices for it.
         let _ = journal.write(&Entry { phase: Phase::Unloading, ..entry.clone() });
@@ -174,7 +180,15 @@ impl Host<'_> {
     /// Completes or rolls back an interrupted command. Returns true if there was one.
     pub fn recover(&self, journal: &Journal) -> Result<bool> {
         let mut any = false;
+        self.adopt(journal)?;
         for entry in journal.entries() {
+            if entry.phase == Phase::Loaded && !self.places.is_bpffs_mounted() {
+                // Another mount namespace has the pins, as under `ip netns exec`; or nobody, and then the kernel has
+                // nothing of it either.
+                if kernel::available()?.contains(&entry.name) {
+                    continue;
+                }
+            }
             let is_whole = entry.phase == Phase::Loaded && self.places.pins_of(&entry.name).join(REGISTRATION).exists();
             if !is_whole {
                 self.undo(journal, &entry, None)?;
@@ -184,13 +198,36 @@ impl Host<'_> {
         Ok(any)
     }
 
+    /// Writes entries for algorithms whose pins are there without one: the notes were lost, with `/run`. A load writes
+    /// its entry before it pins anything.
+    fn adopt(&self, journal: &Journal) -> Result<()> {
+        let known: Vec<String> = journal.entries().into_iter().map(|entry| entry.name).collect();
+        let pinned = fs::read_dir(self.places.pins()).into_iter().flatten().flatten();
+        for name in pinned.filter(|folder| folder.path().join(REGISTRATION).exists()).map(|folder| folder.file_name()) {
+            let Ok(name) = name.into_string() else { continue };
+            if known.contains(&name) {
+                continue;
+            }
+            journal.write(&Entry {
+                algorithm: UNKNOWN.to_owned(),
+                parameters: Vec::new(),
+                version: UNKNOWN.to_owned(),
+                phase: Phase::Loaded,
+                default_before: None,
+                mounted_bpffs: false,
+                name,
+            })?;
+        }
+        Ok(())
+    }
+
     /// The same, unless another command is running, which may be the one that appears interrupted.
     pub fn recover_if_idle(&self) -> Result<bool> {
         if host_paths::check().is_err() {
             return Ok(false);
         }
         registration::recover();
-        if journal::entries(&self.places.state).is_empty() {
+        if journal::entries(&self.places.state).is_empty() && !self.places.pins().exists() {
             return Ok(false);
         }
         match Journal::open(&self.places.state, Duration::ZERO) {

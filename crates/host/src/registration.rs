@@ -4,10 +4,11 @@
 //! a note first, and locks it; the next one to register ends the registrations of notes that nobody locks.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use crate::host_paths::HostPaths;
+use crate::host_paths::{HostPaths, own_folder};
 use crate::{Error, Result, program};
 
 /// The note of one registration; dropping it removes the note.
@@ -25,10 +26,12 @@ impl Registration {
     /// Writes the note of a name, after ending the registrations of killed processes.
     pub fn note(name: &str) -> Result<Self> {
         let folder = folder();
-        fs::create_dir_all(&folder).map_err(Error::file(&folder))?;
+        own_folder(&HostPaths::default().state)?;
+        own_folder(&folder)?;
         recover();
         let path = folder.join(name);
-        let lock = File::create(&path).map_err(Error::file(&path))?;
+        let lock = OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&path);
+        let lock = lock.map_err(Error::file(&path))?;
         lock.try_lock().map_err(|error| Error::File { path: path.clone(), source: error.into() })?;
         Ok(Self { path, _lock: lock })
     }

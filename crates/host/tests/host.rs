@@ -383,7 +383,7 @@ fn what_fails_leaves_nothing() {
     assert_nothing_left(&name, &before, &default);
     // No space for the journal: refused before any change.
     fs::create_dir_all("/run/bbrlab").unwrap();
-    run("mount", &["-t", "tmpfs", "-o", "size=8k", "none", "/run/bbrlab"]);
+    run("mount", &["-t", "tmpfs", "-o", "size=8k,mode=0755", "none", "/run/bbrlab"]);
     fs::write("/run/bbrlab/filler", vec![0; 8_192]).unwrap();
     assert!(matches!(with(|host| host.load(&wanted("bbr1", &name, false))), Err(Error::File { .. })));
     assert_nothing_left(&name, &before, &default);
@@ -393,6 +393,62 @@ fn what_fails_leaves_nothing() {
     let _ = fs::write("/run/bbrlab/filler", vec![0; 8_192]);
     with(|host| host.unload(&name, None)).unwrap();
     assert_nothing_left(&name, &before, &default);
+}
+
+#[test]
+#[ignore = "needs the right to load BPF programs"]
+fn notes_that_are_lost_come_back_from_the_pins_and_those_of_pins_out_of_sight_stay() {
+    if !inside("notes_that_are_lost_come_back_from_the_pins_and_those_of_pins_out_of_sight_stay") {
+        return;
+    }
+    let (name, before, default) = (own_name("n"), controls(), kernel::default().unwrap());
+    with(|host| host.load(&wanted("bbr1", &name, true))).unwrap();
+    // A command in another mount namespace, as `ip netns exec` makes it, sees the notes and no pins.
+    unshare_mounts_and(|| {
+        run("mount", &["-t", "tmpfs", "none", "/sys/fs/bpf"]);
+        assert!(!with(|host| host.recover_if_idle()).unwrap());
+        assert!(with(|host| host.status()).unwrap()[0].is_registered);
+    });
+    fs::remove_dir_all("/run/bbrlab").unwrap();
+    with(|host| host.recover_if_idle()).unwrap();
+    let found = &with(|host| host.status()).unwrap()[0];
+    assert_eq!((found.entry.name.as_str(), found.entry.algorithm.as_str()), (name.as_str(), "unknown"));
+    with(|host| host.unload(&name, None)).unwrap();
+    assert_ne!(kernel::default().unwrap(), name);
+    kernel::set_default(&default).unwrap();
+    // Who mounted the file system of pins was lost with the notes.
+    run("umount", &["/sys/fs/bpf"]);
+    assert_nothing_left(&name, &before, &default);
+}
+
+#[test]
+#[ignore = "needs the right to load BPF programs"]
+fn nobody_else_can_hold_the_lock_or_write_where_notes_are_trusted() {
+    use std::os::unix::fs::PermissionsExt;
+    if !inside("nobody_else_can_hold_the_lock_or_write_where_notes_are_trusted") {
+        return;
+    }
+    let (name, before, default) = (own_name("p"), controls(), kernel::default().unwrap());
+    fs::create_dir("/run/bbrlab").unwrap();
+    fs::set_permissions("/run/bbrlab", fs::Permissions::from_mode(0o777)).unwrap();
+    assert!(matches!(with(|host| host.load(&wanted("bbr1", &name, false))), Err(Error::NotOurs(_))));
+    assert_nothing_left(&name, &before, &default);
+    fs::set_permissions("/run/bbrlab", fs::Permissions::from_mode(0o755)).unwrap();
+    with(|host| host.load(&wanted("bbr1", &name, false))).unwrap();
+    assert_eq!(fs::metadata("/run/bbrlab/lock").unwrap().permissions().mode() & 0o777, 0o600);
+    with(|host| host.unload(&name, None)).unwrap();
+    assert_nothing_left(&name, &before, &default);
+}
+
+/// Runs a part in a mount namespace of its own.
+fn unshare_mounts_and(part: impl FnOnce() + Send) {
+    thread::scope(|scope| {
+        let own = scope.spawn(|| {
+            nix::sched::unshare(nix::sched::CloneFlags::CLONE_FS | nix::sched::CloneFlags::CLONE_NEWNS).unwrap();
+            part();
+        });
+        own.join().unwrap();
+    });
 }
 
 /// `BBRLAB_LOADS` sets the number of rounds (default 20).
@@ -492,7 +548,7 @@ fn the_kernel_verifies_the_program_whatever_it_is_told() {
             keep: (24, 48),
             names: vec!["cubic".to_owned(), "reno".to_owned()],
         };
-        let attached = Attached::new(&group, &plan, &[0; BUCKETS]);
+        let attached = Attached::new(&group, &plan, &[0; BUCKETS], 0);
         let counters = attached.map(|attached| (attached.counters().unwrap(), attached.open().unwrap()));
         let (counters, open) = counters.unwrap_or_else(|fault| panic!("{plan:?}: {fault}"));
         assert_eq!((counters.arms.len(), counters.lost, open.len()), (2, 0, 0));

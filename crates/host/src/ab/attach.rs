@@ -163,7 +163,7 @@ pub fn cgroup(asked: Option<&Path>) -> Result<PathBuf> {
 impl Attached {
     /// Loads the program and attaches it to a cgroup. From then on new connections that match the plan are assigned an
     /// arm.
-    pub fn new(cgroup: &Path, plan: &AbConfig, split: &[u8]) -> Result<Self> {
+    pub fn new(cgroup: &Path, plan: &AbConfig, split: &[u8], until_ns: u64) -> Result<Self> {
         let folder = File::open(cgroup).map_err(Error::file(cgroup))?;
         let reads_open = Interface::of_kernel().is_some_and(|kernel| kernel.has_map_iterator && kernel.has_casts);
         program::listen();
@@ -175,6 +175,7 @@ impl Attached {
         let object = unloaded.load().map_err(refused)?;
         // Set before it is attached, so that no connection meets a table of zeros.
         set_split(&object, 1, split)?;
+        set_deadline(&object, until_ns)?;
         let open = match reads_open {
             true => Some(find(&object, "open")?.attach_iter(map(&object, "members")?.as_fd()).map_err(refused)?),
             false => None,
@@ -186,6 +187,11 @@ impl Attached {
     /// Changes the split, starting with the next connection.
     pub fn set_split(&self, epoch: u32, split: &[u8]) -> Result<()> {
         set_split(&self.object, epoch, split)
+    }
+
+    /// Assigns connections until this time and no longer, so that a test that hangs leaves new connections alone.
+    pub fn assign_until(&self, monotonic_ns: u64) -> Result<()> {
+        set_deadline(&self.object, monotonic_ns)
     }
 
     /// The kernel's ID of the program that acts on connections.
@@ -247,6 +253,10 @@ fn set_split(object: &Object, epoch: u32, split: &[u8]) -> Result<()> {
     let value: Vec<u8> = epoch.to_ne_bytes().into_iter().chain(split.iter().copied()).collect();
     let done = map(object, "split")?.update(&0_u32.to_ne_bytes(), &value, MapFlags::ANY);
     done.map_err(refused)
+}
+
+fn set_deadline(object: &Object, monotonic_ns: u64) -> Result<()> {
+    map(object, "deadline")?.update(&0_u32.to_ne_bytes(), &monotonic_ns.to_ne_bytes(), MapFlags::ANY).map_err(refused)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{FileExt, OpenOptionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
@@ -16,6 +16,10 @@ use crate::{Error, Result};
 /// File names in the directory.
 const EXPERIMENT: &str = "experiment.json";
 const LOCK: &str = "lock";
+/// The same description, in space that was taken when the test began, so that a full disk keeps no count from being
+/// written.
+const RESERVED: &str = "experiment.now";
+const RESERVED_BYTES: u64 = 1 << 14;
 const ASKED: &str = "asked";
 #[cfg(feature = "load")]
 pub(super) const KEY: &str = "key";
@@ -59,7 +63,7 @@ impl Folder {
     /// holds it.
     #[cfg(feature = "load")]
     pub(super) fn lock(&self) -> Result<Option<File>> {
-        let file = File::options().create(true).truncate(false).write(true).open(self.file(LOCK));
+        let file = File::options().create(true).truncate(false).write(true).mode(0o600).open(self.file(LOCK));
         let file = file.map_err(self.fault(LOCK))?;
         match file.try_lock() {
             Ok(()) => Ok(Some(file)),
@@ -71,19 +75,28 @@ impl Folder {
     /// Removes the files of a test that could not start.
     #[cfg(feature = "load")]
     pub(super) fn clear(&self) {
-        for name in [EXPERIMENT, KEY, SPOOL, LOCK] {
+        for name in [EXPERIMENT, RESERVED, KEY, SPOOL, LOCK] {
             let _ = fs::remove_file(self.file(name));
         }
     }
 
-    /// True while its test runs.
+    /// True while its test runs. To a user who may not look at the lock it runs until its end is recorded.
     pub fn runs(&self) -> bool {
-        let file = File::open(self.file(LOCK));
-        file.is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
+        match File::open(self.file(LOCK)) {
+            Ok(file) => matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                self.experiment().is_ok_and(|test| test.ended.is_none())
+            }
+            Err(_) => false,
+        }
     }
 
-    /// Reads the description of the test.
+    /// Reads the description of the test: the reserved one, if the test has not ended in order.
     pub fn experiment(&self) -> Result<Experiment> {
+        let reserved = fs::read(self.file(RESERVED)).ok();
+        if let Some(test) = reserved.and_then(|text| serde_json::from_slice::<Experiment>(&text).ok()) {
+            return Ok(test);
+        }
         let path = self.file(EXPERIMENT);
         let text = fs::read(&path).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => Error::NoRecords(self.0.clone()),
@@ -97,8 +110,30 @@ impl Folder {
         Ok(test)
     }
 
+    /// Takes the space of the reserved description.
+    #[cfg(feature = "load")]
+    pub(super) fn reserve(&self) -> io::Result<()> {
+        fs::write(self.file(RESERVED), vec![b' '; RESERVED_BYTES as usize])
+    }
+
     pub(super) fn describe(&self, test: &Experiment) -> io::Result<()> {
+        let mut text = serde_json::to_vec(test).map_err(io::Error::other)?;
+        if let Ok(file) = File::options().write(true).open(self.file(RESERVED))
+            && text.len() as u64 <= RESERVED_BYTES
+        {
+            text.resize(RESERVED_BYTES as usize, b' ');
+            file.write_all_at(&text, 0)?;
+        }
         put(&self.file(EXPERIMENT), &serde_json::to_vec_pretty(test).map_err(io::Error::other)?)
+    }
+
+    /// Describes a test that has ended, and gives the reserved space back.
+    pub(super) fn describe_end(&self, test: &Experiment) -> io::Result<()> {
+        self.describe(test)?;
+        fs::remove_file(self.file(RESERVED)).or_else(|error| match error.kind() {
+            io::ErrorKind::NotFound => Ok(()),
+            _ => Err(error),
+        })
     }
 
     /// Requests an action from the running test, through a symbolic link that the test removes once done.

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 #[cfg(feature = "load")]
+#[cfg(feature = "load")]
+mod arms;
 mod attach;
 mod folder;
 mod registry;
@@ -17,6 +19,8 @@ use std::time::Duration;
 use bbrlab_study::ab::guard::Limits;
 use bbrlab_study::ab::{AssignmentUnit, Key, PrefixLengths, Shares};
 
+#[cfg(feature = "load")]
+pub(crate) use arms::test_with;
 #[cfg(feature = "load")]
 pub use attach::{ARMS_MAX, AbConfig, Attached, BUCKETS, PORTS_MAX, PREFIXES_MAX, cgroup, check};
 pub use folder::Folder;

@@ -10,6 +10,8 @@ use bbrlab_study::ab::TestEnd;
 use serde::{Deserialize, Serialize};
 
 use super::Folder;
+#[cfg(feature = "load")]
+use crate::host_paths;
 use crate::host_paths::HostPaths;
 use crate::{Error, Result, clock};
 
@@ -34,9 +36,11 @@ impl Entry {
     }
 
     #[cfg(feature = "load")]
-    pub(super) fn write(&self) -> io::Result<()> {
-        fs::create_dir_all(entries_dir())?;
-        super::folder::put(&self.path(), &serde_json::to_vec(self).map_err(io::Error::other)?)
+    pub(super) fn write(&self) -> Result<()> {
+        host_paths::own_folder(&HostPaths::default().state)?;
+        host_paths::own_folder(&entries_dir())?;
+        let put = serde_json::to_vec(self).map_err(io::Error::other);
+        put.and_then(|text| super::folder::put(&self.path(), &text)).map_err(Error::ListOfTests)
     }
 
     /// Removes it from the list.
@@ -66,8 +70,8 @@ impl Entry {
         folder.answered();
         if test.ended.is_none() {
             test.ended = Some(TestEnd { at_unix_s: clock::wall_ns() as f64 / 1e9, how: "found dead".to_owned() });
-            folder.describe(&test).map_err(Error::file(&folder.0))?;
         }
+        folder.describe_end(&test).map_err(Error::file(&folder.0))?;
         self.forget();
         Ok(saved)
     }

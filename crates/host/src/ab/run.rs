@@ -9,18 +9,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use bbrlab_core::AlgorithmConfig;
 use bbrlab_study::ab::guard::Guards;
 use bbrlab_study::ab::record::BYTES;
-use bbrlab_study::ab::{Arm, ArmCounts, Change, Counts, Experiment, Key, Row, SCHEMA, Shares, Table, TestEnd, labels};
+use bbrlab_study::ab::{Arm, ArmCounts, Change, Counts, Experiment, Key, Row, SCHEMA, Shares, Table, TestEnd};
 
+use super::arms;
 use super::attach::{self, AbConfig, ArmCounters, Attached};
 use super::folder::{KEY, SPOOL};
 use super::store::RecordWriter;
 use super::{Direction, EndCondition, Entry, Folder, TestRequest};
-use crate::objects::{self, kernel_name};
-use crate::program::{Program, Registered};
-use crate::{Error, Result, TrialError, clock, kernel};
+use crate::program::Registered;
+use crate::{Error, Result, TrialError, clock, journal, kernel};
 
 /// Interval between reads of the kernel's ring, which is then a twentieth full at 20,000 records a second. Ours.
 const TURN: Duration = Duration::from_millis(100);
@@ -28,6 +27,9 @@ const TURN: Duration = Duration::from_millis(100);
 const TURNS_LOOK: u64 = 10;
 const TURNS_DESCRIBE: u64 = 20;
 
+/// Time without a turn after which the kernel program leaves new connections alone. Ours: longer than a disk or a busy
+/// machine holds a process up.
+const UNWATCHED_NS: u64 = 10_000_000_000;
 /// Minimum time between two warnings about a full disk. Ours.
 const AGAIN_NS: u64 = 3_600_000_000_000;
 
@@ -42,46 +44,6 @@ pub struct Callbacks {
     pub tell: fn(&str),
     /// True once the test is to end.
     pub ends: &'static AtomicBool,
-}
-
-/// Finds each arm's congestion control, or loads it for the lifetime of this process.
-fn arms(algorithms: &[String], callbacks: Callbacks) -> Result<(Vec<Arm>, Vec<Registered>)> {
-    let available = kernel::available()?;
-    let mut names: Vec<(String, bool)> = Vec::new();
-    let mut loaded = Vec::new();
-    for (at, text) in algorithms.iter().enumerate() {
-        if let Some(same) = algorithms[..at].iter().position(|other| other == text) {
-            names.push(names[same].clone());
-            continue;
-        }
-        let found = [text.clone(), kernel_name(text)].into_iter().find(|name| available.contains(name));
-        if let Some(name) = found {
-            names.push((name, false));
-            continue;
-        }
-        let config = objects::parse(text)
-            .map_err(|source| Error::Arm { source: Box::new(source), available: available.clone() })?;
-        let name = free_name(&config, &available, &names);
-        let registered = Program::load(&config, &name)?.register()?;
-        (callbacks.trial)(&name).map_err(|source| Error::ArmTrial { arm: text.clone(), source })?;
-        loaded.push(registered);
-        names.push((name, true));
-    }
-    let labels = labels(algorithms);
-    let treatment = |((label, algorithm), (name, is_loaded_for_it)): ((String, &String), (String, bool))| Arm {
-        label,
-        algorithm: algorithm.clone(),
-        name,
-        is_loaded_for_it,
-    };
-    Ok((labels.into_iter().zip(algorithms).zip(names).map(treatment).collect(), loaded))
-}
-
-fn free_name(config: &AlgorithmConfig, available: &[String], names: &[(String, bool)]) -> String {
-    let own = kernel_name(config.name());
-    let is_free = |name: &String| !available.contains(name) && !names.iter().any(|(other, _)| other == name);
-    let numbered = (2..).map(|nth| format!("{own}.{nth}"));
-    std::iter::once(own.clone()).chain(numbered).find(is_free).unwrap_or(own)
 }
 
 /// Creates a directory, or accepts an empty one.
@@ -175,6 +137,8 @@ pub struct Run {
     attached: Attached,
     table: Table,
     guards: Guards,
+    /// What loaded each arm, if it was not this test.
+    found: Vec<Option<journal::Entry>>,
     cgroup: (PathBuf, u64),
     /// Time of the last warning about a full disk.
     said_full_ns: Option<u64>,
@@ -191,7 +155,7 @@ impl Run {
         if !asked.is_shared {
             check_hook(&cgroup, callbacks)?;
         }
-        let (arms, loaded) = arms(&asked.algorithms, callbacks)?;
+        let (arms, loaded) = arms::load(&asked.algorithms, callbacks)?;
         let folder = folder(&asked.out)?;
         let lock = folder.lock()?.ok_or_else(|| Error::OutInUse(folder.0.clone()))?;
         let test = describe(asked, arms, &cgroup);
@@ -201,15 +165,17 @@ impl Run {
             let key = asked.key.map_or_else(new_key, Ok)?;
             save_key(&folder, key)?;
             let store = RecordWriter::new(folder.clone(), asked.disk).map_err(Error::file(&folder.0))?;
-            folder.describe(&test).map_err(Error::file(&folder.0))?;
-            entry.write().map_err(Error::ListOfTests)?;
-            Ok((store, Attached::new(&cgroup, &config(asked, key, &test), table.bytes())?))
+            folder.reserve().and_then(|()| folder.describe(&test)).map_err(Error::file(&folder.0))?;
+            entry.write()?;
+            let until_ns = clock::now_ns() + UNWATCHED_NS;
+            Ok((store, Attached::new(&cgroup, &config(asked, key, &test), table.bytes(), until_ns)?))
         };
         let (store, attached) = begin().inspect_err(|_| {
             entry.forget();
             folder.clear();
         })?;
         let inode = fs::metadata(&cgroup).map_or(0, |meta| meta.ino());
+        let found = test.arms.iter().map(|arm| arms::found_in_kernel(&arm.name)).collect();
         let guards = Guards::new(asked.limits, test.arms.len(), test.tick_ns);
         Ok(Self {
             callbacks,
@@ -222,6 +188,7 @@ impl Run {
             attached,
             table,
             guards,
+            found,
             cgroup: (cgroup, inode),
             said_full_ns: None,
             loaded,
@@ -251,10 +218,19 @@ impl Run {
     fn turns(&mut self) -> Result<&'static str> {
         let begun = clock::now_ns();
         let every = (self.every.as_millis() / TURN.as_millis()).max(1) as u64;
-        let mut turn = 0_u64;
+        let (mut turn, mut last_ns) = (0_u64, begun);
         loop {
             thread::sleep(TURN);
             turn += 1;
+            let now_ns = clock::now_ns();
+            self.attached.assign_until(now_ns + UNWATCHED_NS)?;
+            if now_ns.saturating_sub(last_ns) > UNWATCHED_NS {
+                let seconds = now_ns.saturating_sub(last_ns + UNWATCHED_NS) as f64 / 1e9;
+                self.tell(&format!(
+                    "this command did not run for a while: for {seconds:.0} s new connections had the default"
+                ));
+            }
+            last_ns = now_ns;
             self.take_closed()?;
             if turn.is_multiple_of(every) {
                 self.take_open(false)?;
@@ -264,6 +240,9 @@ impl Run {
                 self.guard()?;
                 if let Some(gone) = self.gone() {
                     return Ok(gone);
+                }
+                if self.check_arms()? {
+                    return Ok("the control's congestion control is no longer in the kernel");
                 }
             }
             if turn.is_multiple_of(TURNS_DESCRIBE) {
@@ -376,6 +355,26 @@ impl Run {
         Ok(())
     }
 
+    /// Stops arms whose congestion control was unloaded, or loaded again. Returns true if the control's was.
+    fn check_arms(&mut self) -> Result<bool> {
+        let available = kernel::available()?;
+        for arm in (0..self.test.arms.len()).rev() {
+            let Arm { name, label, .. } = &self.test.arms[arm];
+            let shares = self.test.splits.last().map(|change| change.shares.clone()).unwrap_or(Shares(Vec::new()));
+            let is_same = available.contains(name) && arms::found_in_kernel(name) == self.found[arm];
+            if is_same || shares.0.get(arm).is_none_or(|share| *share == 0) {
+                continue;
+            }
+            if arm == 0 {
+                return Ok(true);
+            }
+            let why = format!("{label} was stopped: {name} was unloaded, or replaced, during the test");
+            self.tell(&format!("{why}; new connections of its share get the control"));
+            self.change(shares.without(arm), why)?;
+        }
+        Ok(false)
+    }
+
     fn change(&mut self, shares: Shares, why: String) -> Result<()> {
         let epoch = self.test.splits.last().map_or(1, |change| change.epoch + 1);
         self.count()?;
@@ -413,7 +412,12 @@ impl Run {
         let Self { test, folder, store, attached, loaded, lock, .. } = self;
         drop(attached);
         let place = |source| Error::Saving { path: folder.0.clone(), source, spool: SPOOL };
-        let saved = store.finish(&test).and_then(|()| folder.describe(&test)).map_err(place);
+        let saved = match store.finish(&test) {
+            Ok(()) => folder.describe_end(&test),
+            // The description at least says how the test ended.
+            Err(error) => folder.describe(&test).and(Err(error)),
+        };
+        let saved = saved.map_err(place);
         folder.answered();
         drop((loaded, lock));
         taken?;

@@ -39,6 +39,8 @@ pub struct ArmSummary {
     pub refused: usize,
     /// Connections whose application chose another algorithm. Not compared.
     pub overridden: usize,
+    /// Connections that began and have no record: it was lost, or they were open when the test was killed.
+    pub no_record: u64,
     pub bytes: u64,
     /// Retransmitted over sent segments, summed over all connections.
     pub retransmit_ratio: f64,
@@ -360,6 +362,7 @@ fn whole(test: &Experiment, rows: &[&Row], arm: usize) -> ArmSummary {
         open: own.iter().filter(|row| row.is_open).count(),
         refused: own.iter().filter(|row| row.is_refused).count(),
         overridden: own.iter().filter(|row| row.is_overridden && !row.is_refused).count(),
+        no_record: counts.map_or(0, |counts| counts.established.saturating_sub(own.len() as u64)),
         bytes: own.iter().map(|row| row.bytes_acked).sum(),
         retransmit_ratio: sum(|row| row.retrans_segs) / sum(|row| row.data_segs_out),
         min_rtt_ms: middle(|row| row.min_rtt_us),

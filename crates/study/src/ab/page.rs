@@ -45,6 +45,7 @@ pub fn rows(test: &Experiment, found: &Findings) -> (Table, Table) {
         "open",
         "refused",
         "overridden",
+        "no record",
     ];
     let total: f64 = found.ratio.expected.iter().sum();
     let arms = found.arms.iter().enumerate().map(|(at, arm)| {
@@ -62,6 +63,7 @@ pub fn rows(test: &Experiment, found: &Findings) -> (Table, Table) {
             arm.open.to_string(),
             arm.refused.to_string(),
             arm.overridden.to_string(),
+            arm.no_record.to_string(),
         ]
     });
     let arms = Table { columns: columns.map(str::to_owned).to_vec(), rows: arms.collect() };
@@ -239,7 +241,7 @@ pub fn json(test: &Experiment, found: &Findings, version: &str) -> Value {
     let number = |value: f64| if value.is_finite() { json!(value) } else { Value::Null };
     let arm = |(at, arm): (usize, &super::judge::ArmSummary)| {
         json!({
-            "arm": arm.label, "connections": arm.connections, "open": arm.open, "refused": arm.refused, "overridden": arm.overridden, "excluded_share": number(found.exclusion.shares[at]), "bytes_acked": arm.bytes,
+            "arm": arm.label, "connections": arm.connections, "open": arm.open, "refused": arm.refused, "overridden": arm.overridden, "no_record": arm.no_record, "excluded_share": number(found.exclusion.shares[at]), "bytes_acked": arm.bytes,
             "expected": found.ratio.expected[at], "retransmit_ratio": number(arm.retransmit_ratio), "min_rtt_ms": number(arm.min_rtt_ms),
             "srtt_ms": number(arm.srtt_ms), "limited_share": number(arm.limited), "handshakes_failed": arm.handshakes_failed,
             "state_shares": arm.state_shares.map(|shares| states().zip(shares).collect::<BTreeMap<_, _>>()),

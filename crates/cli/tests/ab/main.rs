@@ -2,13 +2,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 #![cfg(all(feature = "host", feature = "parquet"))]
 
+#[macro_use]
+mod place;
+mod integrity;
+
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::io::Write;
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::fd::AsRawFd;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
@@ -17,188 +20,10 @@ use bbrlab_study::ab::record;
 use bbrlab_study::ab::{Assigner, AssignmentUnit, PrefixLengths, Shares, Table};
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::signal::{Signal, kill};
-use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, SockaddrStorage, getsockopt, sockopt};
+use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, SockaddrStorage};
 use nix::unistd::Pid;
 
-/// Environment variable that marks a process inside its own namespaces.
-const INSIDE: &str = "BBRLAB_TEST_INSIDE";
-const BBRLAB: &str = env!("CARGO_BIN_EXE_bbrlab");
-
-/// Returns true inside the namespaces; false once the test has run there in another process.
-fn inside(test: &str) -> bool {
-    if std::env::var_os(INSIDE).is_some() {
-        run("mount", &["-t", "tmpfs", "none", "/run"]);
-        run("ip", &["link", "set", "lo", "up"]);
-        return true;
-    }
-    let me = std::env::current_exe().unwrap();
-    let status = Command::new("unshare")
-        .args(["-mn", "--propagation", "private"])
-        .arg(me)
-        .args(["--exact", test, "--ignored", "--nocapture", "--test-threads=1"])
-        .env(INSIDE, "1")
-        .status()
-        .unwrap();
-    assert!(status.success(), "{test}: {status}");
-    false
-}
-
-/// Leaves the test unless it runs in namespaces of its own.
-macro_rules! inside {
-    ($test:literal) => {
-        if !inside($test) {
-            return;
-        }
-    };
-}
-
-fn run(program: &str, arguments: &[&str]) {
-    assert!(Command::new(program).args(arguments).status().unwrap().success(), "{program} {arguments:?}");
-}
-
-fn default() -> String {
-    fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control").unwrap().trim().to_owned()
-}
-
-fn available() -> String {
-    fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap()
-}
-
-/// A cgroup with this process in it, and a directory; both are removed at the end.
-struct Place {
-    root: PathBuf,
-    cgroup: PathBuf,
-    dir: PathBuf,
-}
-
-impl Place {
-    fn new(name: &str) -> Self {
-        let root = bbrlab_host::ab::cgroup(None).unwrap();
-        let name = format!("bbrlab-test-{}-{name}", std::process::id());
-        let (cgroup, dir) = (root.join(&name), std::env::temp_dir().join(&name));
-        fs::create_dir(&cgroup).unwrap();
-        fs::create_dir(&dir).unwrap();
-        let place = Self { root, cgroup, dir };
-        place.enter(&place.cgroup);
-        place
-    }
-
-    fn enter(&self, cgroup: &Path) {
-        move_to(cgroup, std::process::id());
-    }
-
-    fn out(&self) -> PathBuf {
-        self.dir.join("out")
-    }
-
-    /// Starts a test of connections to a port of ours, and waits until it runs.
-    fn start(&self, listener: &TcpListener, more: &[&str]) -> Child {
-        let port = listener.local_addr().unwrap().port().to_string();
-        let mut child = Command::new(BBRLAB)
-            .args(["ab", "start", "--direction", "in", "--port", &port, "--every", "1s", "--cgroup"])
-            .arg(&self.cgroup)
-            .arg("--out")
-            .arg(self.out())
-            .args(more)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut first = String::new();
-        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut first).unwrap();
-        if !first.contains("test on") {
-            panic!("{first}{}", String::from_utf8_lossy(&child.wait_with_output().unwrap().stderr));
-        }
-        child
-    }
-
-    fn bbrlab(&self, arguments: &[&str]) -> Output {
-        Command::new(BBRLAB).args(arguments).current_dir(&self.dir).output().unwrap()
-    }
-
-    fn report(&self) -> serde_json::Value {
-        let output = self.bbrlab(&["ab", "report", "out", "--json"]);
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        serde_json::from_slice(&output.stdout).unwrap()
-    }
-
-    fn assert_nothing_acts(&self) {
-        let acting = || bbrlab_live::hook::sock_ops_of(&self.cgroup).unwrap();
-        for _ in 0..10 {
-            if acting().is_empty() {
-                return;
-            }
-            thread::sleep(Duration::from_millis(100));
-        }
-        panic!("programs act on the cgroup: {:?}", acting());
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.enter(&self.root.clone());
-        // A failed test leaves its command running.
-        let left = fs::read_to_string(self.cgroup.join("cgroup.procs")).unwrap_or_default();
-        for process in left.lines().filter_map(|line| line.parse().ok()) {
-            let _ = kill(Pid::from_raw(process), Signal::SIGKILL);
-            thread::sleep(Duration::from_millis(100));
-        }
-        let _ = fs::remove_dir(&self.cgroup);
-        let _ = fs::remove_dir_all(&self.dir);
-    }
-}
-
-fn move_to(cgroup: &Path, process: u32) {
-    fs::write(cgroup.join("cgroup.procs"), process.to_string()).unwrap();
-}
-
-fn interrupt(child: Child) -> (String, String) {
-    kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGINT).unwrap();
-    let output = child.wait_with_output().unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    assert!(output.status.success(), "{}", text(output.stderr));
-    (text(output.stdout), text(output.stderr))
-}
-
-/// Both ends of an accepted connection.
-struct Pair {
-    client: TcpStream,
-    server: TcpStream,
-    from: SocketAddr,
-    /// Time that the client waits before it reads.
-    pause: Duration,
-}
-
-fn connect(listener: &TcpListener) -> Pair {
-    let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-    let (server, from) = listener.accept().unwrap();
-    for stream in [&client, &server] {
-        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-    }
-    Pair { client, server, from, pause: Duration::ZERO }
-}
-
-impl Pair {
-    fn used(&self) -> String {
-        getsockopt(&self.server, sockopt::TcpCongestion).unwrap().to_string_lossy().trim_end_matches('\0').to_owned()
-    }
-
-    fn carry(&mut self, bytes: usize) {
-        let (block, mut room) = (vec![1; bytes], vec![0; bytes]);
-        let mut server = self.server.try_clone().unwrap();
-        let writer = thread::spawn(move || server.write_all(&block).unwrap());
-        thread::sleep(self.pause);
-        self.client.read_exact(&mut room).unwrap();
-        writer.join().unwrap();
-    }
-
-    /// Closes the server's end, and waits for the client to close too.
-    fn close(mut self) {
-        self.server.shutdown(std::net::Shutdown::Write).unwrap();
-        drop(self.client);
-        assert_eq!(self.server.read(&mut [0]).unwrap(), 0);
-    }
-}
+use place::*;
 
 #[test]
 #[ignore = "needs the right to load BPF programs"]
@@ -247,7 +72,10 @@ fn each_connection_has_the_arm_that_its_hash_gives_and_is_recorded() {
     let sum = |key: &str| arms.iter().map(|arm| arm[key].as_u64().unwrap()).sum::<u64>();
     // Each end's FIN is acknowledged, and so counts a byte.
     assert!((16_000_000..16_001_000).contains(&sum("bytes_acked")) && sum("open") == 1, "{arms:?}");
-    assert!(arms.iter().all(|arm| arm["min_rtt_ms"].as_f64().unwrap() > 0.0 && arm["refused"] == 0 && arm["overridden"] == 0));
+    assert!(
+        arms.iter()
+            .all(|arm| arm["min_rtt_ms"].as_f64().unwrap() > 0.0 && arm["refused"] == 0 && arm["overridden"] == 0)
+    );
     assert!(arms.iter().all(|arm| arm["handshakes_failed"] == 0.0), "{arms:?}");
     assert!(place.out().join("connections-00001.parquet").exists() && !place.out().join("records.open").exists());
     assert_eq!(
@@ -297,7 +125,7 @@ fn a_full_disk_costs_records_that_are_counted_and_no_connection() {
     inside!("a_full_disk_costs_records_that_are_counted_and_no_connection");
     let place = Place::new("full");
     fs::create_dir(place.out()).unwrap();
-    run("mount", &["-t", "tmpfs", "-o", "size=48k", "none", place.out().to_str().unwrap()]);
+    run("mount", &["-t", "tmpfs", "-o", "size=64k", "none", place.out().to_str().unwrap()]);
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let child = place.start(&listener, &["--arms", "cubic,reno"]);
     let pid = Pid::from_raw(child.id().cast_signed());
@@ -337,7 +165,7 @@ fn a_test_that_cannot_be_listed_leaves_its_directory_empty() {
     let output = place.bbrlab(&["ab", "start", "--arms", "cubic,reno", "--cgroup", cgroup, "--out", "out"]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.starts_with("bbrlab: the list of tests: ") && said.lines().count() == 1, "{said}");
+    assert!(said.starts_with("bbrlab: /run/bbrlab: ") && said.lines().count() == 1, "{said}");
     assert_eq!(fs::read_dir(place.out()).unwrap().count(), 0);
     place.assert_nothing_acts();
 }
