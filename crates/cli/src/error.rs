@@ -459,6 +459,17 @@ pub enum Error {
         /// The reason, as the study reports it.
         reason: String,
     },
+    /// An exporter that anyone could read.
+    #[error("--prometheus {0}: anyone who reaches that address could read the metrics; give --token FILE, or a loopback address")]
+    NoToken(SocketAddr),
+    /// A token that is none.
+    #[error("--token: {path}: wants one line of at least {least} printable characters, as `openssl rand -base64 24` makes")]
+    Token {
+        /// The file.
+        path: PathBuf,
+        /// Minimum number of characters.
+        least: usize,
+    },
     /// An address cannot be listened on.
     #[error("--prometheus: {address}: {}", unusable(.source))]
     Listen {

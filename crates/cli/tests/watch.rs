@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
@@ -79,12 +79,12 @@ impl Drop for Exporter {
     }
 }
 
-#[test]
-fn metrics_are_served_as_openmetrics() {
-    let pair = pair();
+/// Starts an exporter, and returns its address.
+fn exporter(more: &[&str]) -> (Exporter, SocketAddr) {
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let child = Command::new(COMMAND)
         .args(["watch", "--interval", "100ms", "--prometheus", &free.to_string()])
+        .args(more)
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
@@ -92,24 +92,63 @@ fn metrics_are_served_as_openmetrics() {
     let mut said = String::new();
     BufReader::new(exporter.0.stdout.take().unwrap()).read_line(&mut said).unwrap();
     assert_eq!(said, format!("http://{free}/metrics\n"));
-    let get = |path: &str| {
-        let mut stream = TcpStream::connect(free).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: {free}\r\nConnection: close\r\n\r\n").unwrap();
-        let mut reply = String::new();
-        stream.read_to_string(&mut reply).unwrap();
-        reply
-    };
+    (exporter, free)
+}
+
+fn get(from: SocketAddr, path: &str, more: &str) -> String {
+    let mut stream = TcpStream::connect(from).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {from}\r\n{more}Connection: close\r\n\r\n").unwrap();
+    let mut reply = String::new();
+    stream.read_to_string(&mut reply).unwrap();
+    reply
+}
+
+#[test]
+fn metrics_are_served_as_openmetrics() {
+    let pair = pair();
+    let (_exporter, from) = exporter(&[]);
     let wanted = format!("port=\"{}\"}} 1\n", pair.port);
     let found = (0..100).any(|_| {
         std::thread::sleep(Duration::from_millis(100));
-        get("/metrics").contains(&wanted)
+        get(from, "/metrics", "").contains(&wanted)
     });
-    let reply = get("/metrics");
+    let reply = get(from, "/metrics", "");
     assert!(found, "{reply}");
     assert!(reply.starts_with("HTTP/1.1 200"), "{reply}");
     assert!(reply.to_lowercase().contains("content-type: application/openmetrics-text"), "{reply}");
     assert!(reply.contains("# UNIT bbrlab_tcp_rtt_seconds seconds\n") && reply.contains("# EOF\n"), "{reply}");
     assert!(!reply.contains("127.0.0.1"), "no label holds an address: {reply}");
-    assert!(get("/").starts_with("HTTP/1.1 404"));
+    assert!(get(from, "/", "").starts_with("HTTP/1.1 404"));
+}
+
+/// Half send nothing, the others half a request.
+#[test]
+fn a_thousand_idle_and_slow_clients_do_not_keep_a_scraper_out() {
+    let (exporter, from) = exporter(&[]);
+    let idle: Vec<TcpStream> = (0..1_000)
+        .map(|nth| {
+            let mut client = TcpStream::connect(from).unwrap();
+            if nth % 2 == 0 {
+                client.write_all(b"GET /metrics HTTP/1.1\r\nHost:").unwrap();
+            }
+            client
+        })
+        .collect();
+    assert!(get(from, "/metrics", "").starts_with("HTTP/1.1 200"));
+    let threads = std::fs::read_dir(format!("/proc/{}/task", exporter.0.id())).unwrap().count();
+    assert!(threads < 10, "{threads} threads");
+    drop(idle);
+}
+
+#[test]
+fn a_token_is_asked_for_where_there_is_one() {
+    let file = std::env::temp_dir().join(format!("bbrlab-token-{}", std::process::id()));
+    std::fs::write(&file, "0123456789abcdef\n").unwrap();
+    let (_exporter, from) = exporter(&["--token", file.to_str().unwrap()]);
+    for wrong in ["", "Authorization: Bearer 0123456789abcdee\r\n", "Authorization: Basic 0123456789abcdef\r\n"] {
+        assert!(get(from, "/metrics", wrong).starts_with("HTTP/1.1 401"), "{wrong}");
+    }
+    assert!(get(from, "/metrics", "Authorization: Bearer 0123456789abcdef\r\n").starts_with("HTTP/1.1 200"));
+    std::fs::remove_file(file).unwrap();
 }

@@ -5,7 +5,7 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -57,6 +57,17 @@ pub struct EnableOptions {
     pub algorithm: String,
     /// For one of ours: the name under which it is loaded at boot, and the program that loads it.
     pub ours: Option<(String, PathBuf)>,
+}
+
+/// Refuses a program that somebody but root can change, or a folder on its way: a unit would run it as root at boot.
+pub fn check_program(program: &Path) -> Result<()> {
+    for path in program.ancestors() {
+        let meta = fs::metadata(path).map_err(Error::file(path))?;
+        if meta.uid() != 0 || meta.mode() & 0o022 != 0 {
+            return Err(Error::ProgramNotRoots { program: program.to_owned(), place: path.to_owned() });
+        }
+    }
+    Ok(())
 }
 
 /// A host below a root directory, which is `/` except in tests.
@@ -324,6 +335,27 @@ mod tests {
         fs::remove_dir_all(machine.at("proc/sys/no")).unwrap();
         assert_eq!(image(&machine.root), before);
         fs::remove_dir_all(machine.root).unwrap();
+    }
+
+    #[test]
+    fn a_program_that_others_can_change_is_refused_with_the_place() {
+        use std::os::unix::fs::PermissionsExt;
+        check_program(Path::new("/usr/bin/env")).unwrap();
+        let place = machine("program").root;
+        let program = place.join("bbrlab");
+        fs::write(&program, "").unwrap();
+        let refused = |path: &Path| match check_program(path) {
+            Err(Error::ProgramNotRoots { place, .. }) => place,
+            other => panic!("{other:?}"),
+        };
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o775)).unwrap();
+        assert_eq!(refused(&program), program);
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        fs::set_permissions(&place, fs::Permissions::from_mode(0o777)).unwrap();
+        if nix::unistd::geteuid().is_root() {
+            assert_eq!(refused(&program), place);
+        }
+        fs::remove_dir_all(place).unwrap();
     }
 
     #[test]

@@ -147,6 +147,17 @@ pub enum Error {
     /// A directory of ours that somebody else can write in.
     #[error("{0}: must be a directory that only this user can write in")]
     NotOurs(PathBuf),
+    /// A program that somebody but root can change.
+    #[error(
+        "{program}: users other than root can change {place}, and the unit runs the program as root at boot; install it first: \
+         `sudo install -o root -m 755 {program} /usr/local/bin/bbrlab`"
+    )]
+    ProgramNotRoots {
+        /// The program.
+        program: PathBuf,
+        /// The program or a folder on its path.
+        place: PathBuf,
+    },
     /// A parameter that only the kernel can set.
     #[error("{0}: it is this kernel's own; leave it out")]
     KernelsOwn(&'static str),

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use bbrlab_core::AlgorithmConfig;
-use bbrlab_host::enable::{Change, EnableOptions as WantedAtBoot, Machine};
+use bbrlab_host::enable::{Change, EnableOptions as WantedAtBoot, Machine, check_program};
 use bbrlab_host::objects::{is_kernels_own, kernel_name};
 use bbrlab_host::{kernel, objects};
 use clap::{Args, Subcommand};
@@ -302,6 +302,7 @@ fn enable(args: &EnableArgs) -> Result<Verdict, Error> {
     } else {
         let config = objects::parse(&args.algorithm)?;
         let program = std::env::current_exe().map_err(Error::io("its own program"))?;
+        check_program(&program)?;
         Some((args.name.clone().unwrap_or_else(|| kernel_name(config.name())), program))
     };
     let machine = Machine::default();

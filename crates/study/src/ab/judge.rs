@@ -11,6 +11,7 @@ use bbrlab_stats::stratified::{self, Cell, MANY, Sample, Value, overlap_weights}
 
 use super::record::STATES;
 use super::segment::{self, AgeShare, Prefixes, Segment, SegmentBy};
+use super::shared::{Comovement, comovement};
 use super::soundness::{Exclusion, Ratio, exclusion, ratio};
 use super::{AssignmentUnit, BUCKETS, Experiment, Row};
 use crate::cdn::LARGE;
@@ -112,6 +113,8 @@ pub struct Findings {
     /// Of the compared connections.
     pub ratio: Ratio,
     pub exclusion: Exclusion,
+    /// Whether the arms share bottlenecks, as far as there were enough connections to tell.
+    pub shared: Vec<Comovement>,
     pub lines: Vec<Comparison>,
     /// Each arm's values for the figures, sorted: completion times in ms, throughputs in Mbit/s. Of one split, the one
     /// that says most: values of different splits are not comparable.
@@ -180,6 +183,7 @@ pub fn judge(test: &Experiment, all: &[Row], prefixes: &Prefixes, seed: u64) -> 
         arms: (0..test.arms.len()).map(|arm| whole(test, &rows, arm)).collect(),
         ratio: ratio(test, &compared),
         exclusion: exclusion(test, &rows),
+        shared: comovement(test, &compared, seed),
         lines,
         values: (0..test.arms.len()).map(values).collect(),
         shown_epoch: shown,

@@ -11,6 +11,7 @@ mod page;
 mod ramps;
 pub mod record;
 mod segment;
+mod shared;
 mod soundness;
 
 use serde::{Deserialize, Serialize};
@@ -22,6 +23,7 @@ pub use judge::{ArmSummary, Comparison, Findings, judge};
 pub use page::{answer, json, notes, report, rows, state_rows};
 pub use record::Row;
 pub use segment::{Prefixes, Segment, SegmentBy};
+pub use shared::{Between, Comovement};
 pub use soundness::{Exclusion, Ratio};
 
 use guard::Limits;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::figures::{by_range, distribution, forest};
 use super::judge::judged_by;
 use super::record::{STATES, states};
-use super::{Comparison, Experiment, Findings, SegmentBy};
+use super::{AssignmentUnit, Between, Comovement, Comparison, Experiment, Findings, SegmentBy};
 use crate::comparison::speed_unit;
 use crate::judgement::Judgement;
 use bbrlab_report::{Number, Provenance, Report, Section, Table};
@@ -150,10 +150,49 @@ fn exclusion(found: &Findings) -> Option<String> {
     })
 }
 
+/// Whether the arms share bottlenecks, and what is said of it.
+fn sharing(test: &Experiment, found: &Findings) -> (bool, Option<String>) {
+    let shown = |one: &Comovement| {
+        let of = match one.between {
+            Between::SameNetwork => "of one client network",
+            Between::Networks => "of different client networks",
+        };
+        format!("{of}: correlation {:.2}, p {:.3}, {}", one.correlation, one.p, counted(one.pairs, "pair"))
+    };
+    let all: Vec<String> = found.shared.iter().map(shown).collect();
+    let of = |between| found.shared.iter().any(|one| one.between == between && one.is_shared());
+    let remedy = match (of(Between::SameNetwork), of(Between::Networks)) {
+        (_, true) => "--by time, with slots much longer than connections",
+        (true, false) => "--by client-prefix",
+        (false, false) if found.shared.is_empty() && test.by == AssignmentUnit::Connection && !test.is_aa() => {
+            return (false, Some(SHARING_UNKNOWN.to_owned()));
+        }
+        (false, false) if found.shared.is_empty() => return (false, None),
+        (false, false) => {
+            let text = format!("No sign that the arms share bottlenecks ({}).", all.join("; "));
+            return (false, Some(text));
+        }
+    };
+    let text = format!(
+        "The arms share bottlenecks: where connections of both ended together, their queues rose and fell together ({}). What one arm gains the \
+         other may lose, and effects on both, such as a shared queue, do not show: the gains are not those of a full switch. Test again {remedy} (Spang \
+         et al., IMC 2021); `bbrlab reproduce AB-BIAS` shows how large the difference can be.",
+        all.join("; ")
+    );
+    (true, Some(text))
+}
+
+const SHARING_UNKNOWN: &str = "Whether the arms share bottlenecks is not known: too few connections of both arms ended within a second of each \
+    other. If they do, the gains are not those of a full switch; --by client-prefix and --by time separate them (Spang et al., IMC 2021).";
+
 /// Caveats that must precede the gains, one sentence each.
 pub fn notes(test: &Experiment, found: &Findings) -> Vec<String> {
     let mut notes: Vec<String> = exclusion(found).into_iter().collect();
+    let (is_shared, sharing) = sharing(test, found);
+    // Where it is so, it comes first: it changes what every gain means.
+    notes.extend(sharing.iter().filter(|_| is_shared).cloned());
     notes.push(split(test, found));
+    notes.extend(sharing.into_iter().filter(|_| !is_shared));
     if test.is_aa() {
         let differ =
             found.lines.iter().filter(|line| matches!(line.judgement(), Judgement::Faster | Judgement::Slower)).count();
@@ -208,14 +247,6 @@ pub fn notes(test: &Experiment, found: &Findings) -> Vec<String> {
             per_cent(share),
             test.slot_s
         ));
-    }
-    if !test.is_aa() && test.by == super::AssignmentUnit::Connection {
-        notes.push(
-            "Arms share bottlenecks: what one arm gains the other may lose, so this test can overstate the difference, and effects on both, such as a \
-             shared queue, do not show. --by client-prefix and --by time separate them (Spang et al., IMC 2021); `bbrlab reproduce AB-BIAS` shows how much \
-             it can be."
-                .to_owned(),
-        );
     }
     notes
 }
@@ -274,6 +305,10 @@ pub fn json(test: &Experiment, found: &Findings, version: &str) -> Value {
             "degrees_of_freedom": found.ratio.freedom, "p": found.ratio.p, "is_mismatch": found.ratio.is_mismatch(),
         },
         "exclusions_differ": found.exclusion.differs(),
+        "shared_bottlenecks": found.shared.iter().map(|one| json!({
+            "between": match one.between { Between::SameNetwork => "same network", Between::Networks => "networks" },
+            "pairs": one.pairs, "correlation": one.correlation, "p": one.p, "is_shared": one.is_shared(),
+        })).collect::<Vec<_>>(),
         "without_peer": found.without_peer,
         "counts": test.counts,
         "unclassed": found.unclassed,

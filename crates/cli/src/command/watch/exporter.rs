@@ -2,35 +2,27 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64};
 use std::time::Duration;
 
 use bbrlab_live::watch::{ConnectionState, listening};
-use oxhttp::Server;
-use oxhttp::model::{Body, Request, Response, StatusCode, header};
-use prometheus_client::encoding::{EncodeLabelSet, text};
+use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
-use super::Source;
+use super::{Source, server};
 use crate::{Error, Verdict, print};
 use bbrlab_live::clock::Stopwatch;
 
-/// Content type by which a scraper recognises OpenMetrics.
-const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 /// Maximum number of ports with a label of their own; the others share one. Ours: no label set grows without bound.
 const PORTS_MOST: usize = 64;
 /// Port label of connections that this host opened, and of ports without a label of their own.
 const OTHER: &str = "other";
-/// Timeout for a slow scraper.
-const TIMEOUT: Duration = Duration::from_secs(10);
-/// Maximum number of concurrent scrapers.
-const SCRAPERS: usize = 8;
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
 struct Labels {
@@ -180,15 +172,16 @@ fn set<L: Clone + std::hash::Hash + Eq + Ord>(family: &Count<L>, shown: &mut BTr
 }
 
 /// Samples every `interval`, and serves metrics at `address` until it is interrupted.
-pub fn serve(source: &mut Source, address: SocketAddr, interval: Duration) -> Result<Verdict, Error> {
+pub fn serve(
+    source: &mut Source,
+    address: SocketAddr,
+    token: Option<String>,
+    interval: Duration,
+) -> Result<Verdict, Error> {
     let mut metrics = Metrics::new();
-    let registry = Arc::clone(&metrics.registry);
-    Server::new(move |request| answer(request, &registry))
-        .bind(address)
-        .with_global_timeout(TIMEOUT)
-        .with_max_concurrent_connections(SCRAPERS)
-        .spawn()
-        .map_err(|source| Error::Listen { address, source })?;
+    let fault = |source| Error::Listen { address, source };
+    let listener = TcpListener::bind(address).map_err(fault)?;
+    server::start(listener, Arc::clone(&metrics.registry), token).map_err(fault)?;
     print(&format!("http://{address}/metrics\n"))?;
     loop {
         let watch = Stopwatch::start();
@@ -199,23 +192,10 @@ pub fn serve(source: &mut Source, address: SocketAddr, interval: Duration) -> Re
     }
 }
 
-fn answer(request: &Request<Body>, registry: &Registry) -> Response<Body> {
-    let reply = |status: StatusCode, kind: &str, body: String| {
-        let reply = Response::builder().status(status).header(header::CONTENT_TYPE, kind).body(Body::from(body));
-        reply.unwrap_or_else(|_| Response::new(Body::empty()))
-    };
-    if request.uri().path() != "/metrics" {
-        return reply(StatusCode::NOT_FOUND, "text/plain", "the metrics are at /metrics\n".to_owned());
-    }
-    let mut body = String::new();
-    match text::encode(&mut body, registry) {
-        Ok(()) => reply(StatusCode::OK, CONTENT_TYPE, body),
-        Err(error) => reply(StatusCode::INTERNAL_SERVER_ERROR, "text/plain", format!("{error}\n")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use prometheus_client::encoding::text;
+
     use super::super::tests::seen;
     use super::*;
 

@@ -4,11 +4,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 mod exporter;
+mod server;
 pub mod screen;
 
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bbrlab_host::host_paths::HostPaths;
@@ -57,6 +59,9 @@ pub struct WatchArgs {
     /// Serve metrics in the OpenMetrics format at http://ADDR/metrics [default address: 127.0.0.1:9435]
     #[arg(long, value_name = "ADDR", num_args = 0..=1, default_missing_value = "127.0.0.1:9435", conflicts_with_all = ["once", "json"])]
     pub prometheus: Option<SocketAddr>,
+    /// File with the token that scrapers must send (Authorization: Bearer …); needed for an address that is not loopback
+    #[arg(long, value_name = "FILE", requires = "prometheus")]
+    pub token: Option<PathBuf>,
 }
 
 /// Sort key of the list: descending, except that addresses are ascending.
@@ -115,12 +120,31 @@ pub fn run(args: &WatchArgs) -> Result<Verdict, Error> {
     let filter = Filter { port: args.port, cc: args.cc.clone(), remote: args.remote };
     let mut source = Source { watcher: Watcher::default(), filter };
     match (args.prometheus, args.once, args.json) {
-        (Some(address), ..) => exporter::serve(&mut source, address, interval),
+        (Some(address), ..) => {
+            let token = args.token.as_deref().map(token).transpose()?;
+            if token.is_none() && !address.ip().to_canonical().is_loopback() {
+                return Err(Error::NoToken(address));
+            }
+            exporter::serve(&mut source, address, token, interval)
+        }
         (None, true, json) => once(&mut source, interval, args.sort, json),
         (None, false, true) => lines(&mut source, interval),
         (None, false, false) if std::io::stdout().is_terminal() => screen::show(&mut source, interval, args.sort),
         _ => Err(Error::NotATerminal),
     }
+}
+
+/// Shortest token. Ours: 96 bits in base 64.
+const TOKEN_LEAST: usize = 16;
+
+/// Reads a token.
+fn token(path: &Path) -> Result<String, Error> {
+    let text = std::fs::read_to_string(path).map_err(Error::at(format!("--token: {}", path.display())))?;
+    let token = text.trim();
+    if token.len() < TOKEN_LEAST || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(Error::Token { path: path.to_owned(), least: TOKEN_LEAST });
+    }
+    Ok(token.to_owned())
 }
 
 /// Source of the selected connections.
