@@ -4,7 +4,7 @@
  * with it. What it did is told at its close, through a ring, and meanwhile to whoever reads the iterator.
  * Nothing here holds a connection up: where memory or room is missing, that is counted, and the connection goes on as it would have.
  */
-#include "../kernel.h"
+#include "connection.h"
 #include "states.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
@@ -21,21 +21,8 @@ enum { BY_CONNECTION, BY_PREFIX, BY_TIME };
 enum { PASSIVE = 1, REFUSED = 2, APP_LIMITED = 4, OVERRIDDEN = 8, OPEN = 16, STATES_KNOWN = 32 };
 enum { ACTIVE_CONNECTIONS = 1, PASSIVE_CONNECTIONS = 2 };
 
-/* Linux include/uapi/linux/bpf.h and tcp_states.h. */
-enum { OP_TIMEOUT_INIT = 1, OP_CONNECT = 3, OP_ACTIVE = 4, OP_PASSIVE = 5, OP_STATE = 10 };
-enum { STATE_CALLS = 1 << 2, SYN_SENT = 2, CLOSED = 7 };
-enum { TCP = 6, CONGESTION = 13, INET = 2, INET6 = 10, NO_WAKEUP = 1, MMAPABLE = 1 << 10 };
-
 static long (*const bpf_get_socket_cookie)(void *ctx) = (void *)46;
 static long (*const bpf_sock_ops_cb_flags_set)(void *ctx, int flags) = (void *)59;
-
-struct bpf_sock_ops {
-	__u32 op, args[4];
-	__u32 family, remote_ip4, local_ip4, remote_ip6[4], local_ip6[4], remote_port, local_port, is_fullsock;
-	__u32 snd_cwnd, srtt_us, cb_flags, state, others[18];
-	__u64 bytes_received, bytes_acked;
-	void *sk;
-};
 
 /* From Linux 6.2 on: what is read behind such a pointer may be anything, and where nothing is, reads as 0. */
 extern void *bpf_rdonly_cast(const void *address, __u32 type) __ksym __attribute__((weak));
@@ -246,79 +233,6 @@ static __always_inline struct counters *count(void)
 			ADD(c->arm[nth].what); \
 	})
 
-/* SipHash-1-3 (Aumasson and Bernstein, 2012) of five words, and the one that says how many bytes they are. */
-#define ROTATE(x, by) ((x) << (by) | (x) >> (64 - (by)))
-#define ROUND                                           \
-	do {                                            \
-		v0 += v1, v1 = ROTATE(v1, 13) ^ v0;     \
-		v0 = ROTATE(v0, 32), v2 += v3;          \
-		v3 = ROTATE(v3, 16) ^ v2, v0 += v3;     \
-		v3 = ROTATE(v3, 21) ^ v0, v2 += v1;     \
-		v1 = ROTATE(v1, 17) ^ v2;               \
-		v2 = ROTATE(v2, 32);                    \
-	} while (0)
-#define WORDS 5
-
-static __always_inline __u64 hash(const __u64 *words)
-{
-	__u64 k0 = settings.key[0], k1 = settings.key[1];
-	__u64 v0 = k0 ^ 0x736f6d6570736575, v1 = k1 ^ 0x646f72616e646f6d;
-	__u64 v2 = k0 ^ 0x6c7967656e657261, v3 = k1 ^ 0x7465646279746573;
-
-	/* Short code is what makes it fast: between two connections the processor forgets what it ran. */
-#pragma clang loop unroll(disable)
-	for (int i = 0; i <= WORDS; i++) {
-		__u64 word = words[i];
-
-		v3 ^= word;
-		ROUND;
-		v0 ^= word;
-	}
-	v2 ^= 0xff;
-#pragma clang loop unroll(disable)
-	for (int i = 0; i < 3; i++)
-		ROUND;
-	return v0 ^ v1 ^ v2 ^ v3;
-}
-
-/* The verifier takes accesses that name their place alone; the compiler would join two into one whose place is computed. */
-#define WORD(ops, field)                                                                                            \
-	({                                                                                                          \
-		__u32 word;                                                                                         \
-		asm volatile("%0 = *(u32 *)(%1 + %2)"                                                               \
-			     : "=r"(word)                                                                           \
-			     : "r"(ops), "i"(__builtin_offsetof(struct bpf_sock_ops, field)));                      \
-		word;                                                                                               \
-	})
-
-/* Both ends, IPv4 mapped into IPv6, in the order of the network. */
-struct ends {
-	__u32 remote[4], local[4];
-	__u16 remote_port, local_port;
-	__u8 is_v6;
-};
-
-static __always_inline bool read_ends(struct bpf_sock_ops *ops, struct ends *ends)
-{
-	ends->remote_port = __builtin_bswap32(WORD(ops, remote_port));
-	ends->local_port = WORD(ops, local_port);
-	if (WORD(ops, family) == INET6) {
-		ends->remote[0] = WORD(ops, remote_ip6[0]), ends->remote[1] = WORD(ops, remote_ip6[1]);
-		ends->remote[2] = WORD(ops, remote_ip6[2]), ends->remote[3] = WORD(ops, remote_ip6[3]);
-		ends->local[0] = WORD(ops, local_ip6[0]), ends->local[1] = WORD(ops, local_ip6[1]);
-		ends->local[2] = WORD(ops, local_ip6[2]), ends->local[3] = WORD(ops, local_ip6[3]);
-	} else if (WORD(ops, family) == INET) {
-		ends->remote[0] = ends->remote[1] = ends->local[0] = ends->local[1] = 0;
-		ends->remote[2] = ends->local[2] = 0xffff0000;
-		ends->remote[3] = WORD(ops, remote_ip4);
-		ends->local[3] = WORD(ops, local_ip4);
-	} else {
-		return 0;
-	}
-	ends->is_v6 = ends->remote[0] || ends->remote[1] || ends->remote[2] != 0xffff0000;
-	return 1;
-}
-
 static __always_inline bool is_named(const struct ends *ends, bool is_passive)
 {
 	__u16 port = is_passive ? ends->local_port : ends->remote_port;
@@ -344,11 +258,6 @@ static __always_inline bool is_named(const struct ends *ends, bool is_passive)
 			return 1;
 	}
 	return 0;
-}
-
-static __always_inline __u64 pair(__u32 first, __u32 second)
-{
-	return first | (__u64)second << 32;
 }
 
 /* The part that a connection has in the test; false: none. */
@@ -380,7 +289,7 @@ static __always_inline bool choose(struct bpf_sock_ops *ops, bool is_passive, st
 		words[3] = pair(ends.local[0], ends.local[1]);
 		words[4] = pair(ends.local[2], ends.local[3]);
 	}
-	bucket = hash(words) % BUCKETS;
+	bucket = hash(settings.key[0], settings.key[1], words) % BUCKETS;
 	/* The verifier does not know it of a remainder, and the compiler knows it too well to ask. */
 	asm volatile("" : "+r"(bucket));
 	table = bpf_map_lookup_elem(&split, &zero);

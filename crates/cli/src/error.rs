@@ -459,11 +459,19 @@ pub enum Error {
         /// The reason, as the study reports it.
         reason: String,
     },
+    /// No policy is in force.
+    #[cfg(feature = "host")]
+    #[error("no policy is in force; see `bbrlab host policy apply --help`")]
+    NoPolicy,
     /// An exporter that anyone could read.
-    #[error("--prometheus {0}: anyone who reaches that address could read the metrics; give --token FILE, or a loopback address")]
+    #[error(
+        "--prometheus {0}: anyone who reaches that address could read the metrics; give --token FILE, or a loopback address"
+    )]
     NoToken(SocketAddr),
     /// A token that is none.
-    #[error("--token: {path}: wants one line of at least {least} printable characters, as `openssl rand -base64 24` makes")]
+    #[error(
+        "--token: {path}: wants one line of at least {least} printable characters, as `openssl rand -base64 24` makes"
+    )]
     Token {
         /// The file.
         path: PathBuf,

@@ -144,6 +144,25 @@ pub enum Error {
     /// Nothing of ours is loaded under that name.
     #[error("{0}: not loaded by bbrlab; see `bbrlab host status`")]
     NotLoaded(String),
+    /// A policy that cannot be put in force as it is written.
+    #[error("{place}: {what}")]
+    Policy {
+        /// The file, or its line.
+        place: String,
+        /// What is wrong.
+        what: String,
+    },
+    /// A policy whose description has no room in the kernel.
+    #[error("the policy takes {kilobytes} kB as text; at most {most} kB fit")]
+    PolicyTooLong {
+        /// Its size.
+        kilobytes: usize,
+        /// The room.
+        most: usize,
+    },
+    /// A policy is in force on another cgroup.
+    #[error("a policy is in force on {0}; `bbrlab host policy remove` first")]
+    PolicyElsewhere(String),
     /// A directory of ours that somebody else can write in.
     #[error("{0}: must be a directory that only this user can write in")]
     NotOurs(PathBuf),

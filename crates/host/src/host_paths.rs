@@ -30,9 +30,9 @@ impl HostPaths {
         self.bpffs.join("bbrlab")
     }
 
-    /// Directory of one algorithm's pins.
+    /// Directory of one algorithm's pins. The BPF file system takes no dot in a name, and no name in the kernel has a `-`.
     pub fn pins_of(&self, name: &str) -> PathBuf {
-        self.pins().join(name)
+        self.pins().join(name.replace('.', "-"))
     }
 
     /// True if the BPF file system is mounted.

@@ -18,6 +18,7 @@ pub mod interface;
 pub mod journal;
 pub mod kernel;
 pub mod objects;
+pub mod policy;
 pub mod telemetry;
 
 #[cfg(feature = "load")]

@@ -129,9 +129,7 @@ impl Host<'_> {
     fn carry_out(&self, journal: &Journal, program: Program, entry: &Entry) -> Result<()> {
         if entry.mounted_bpffs {
             (self.before)("mount the file system of pins");
-            let at = &self.places.bpffs;
-            mount(Some("bpf"), at, Some("bpf"), MsFlags::empty(), Some("mode=0700"))
-                .map_err(|error| Error::File { path: at.clone(), source: error.into() })?;
+            self.mount()?;
         }
         let folder = self.places.pins_of(&entry.name);
         (self.before)("make the folder of pins");
@@ -204,7 +202,7 @@ impl Host<'_> {
         let known: Vec<String> = journal.entries().into_iter().map(|entry| entry.name).collect();
         let pinned = fs::read_dir(self.places.pins()).into_iter().flatten().flatten();
         for name in pinned.filter(|folder| folder.path().join(REGISTRATION).exists()).map(|folder| folder.file_name()) {
-            let Ok(name) = name.into_string() else { continue };
+            let Ok(name) = name.into_string().map(|name| name.replace('-', ".")) else { continue };
             if known.contains(&name) {
                 continue;
             }
@@ -339,8 +337,15 @@ impl Host<'_> {
         Ok(())
     }
 
+    /// Mounts the BPF file system.
+    pub(crate) fn mount(&self) -> Result<()> {
+        let at = &self.places.bpffs;
+        mount(Some("bpf"), at, Some("bpf"), MsFlags::empty(), Some("mode=0700"))
+            .map_err(|error| Error::File { path: at.clone(), source: error.into() })
+    }
+
     /// Unmounts the BPF file system unless someone else has begun to use it.
-    fn unmount(&self) -> Result<()> {
+    pub(crate) fn unmount(&self) -> Result<()> {
         let at = &self.places.bpffs;
         // The kernel creates these in every BPF file system.
         let is_kernels = |file: &fs::DirEntry| KERNELS_PINS.iter().any(|name| file.file_name() == *name);

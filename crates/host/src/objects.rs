@@ -35,6 +35,10 @@ pub(crate) static KERNEL_BBR: &[u8] = include_bytes!("../../../bpf/cc/objects/ke
 #[cfg(feature = "load")]
 pub(crate) static SWITCH: &[u8] = include_bytes!("../../../bpf/cc/objects/switch.bpf.o");
 
+/// Program of a policy.
+#[cfg(feature = "load")]
+pub(crate) static POLICY: &[u8] = include_bytes!("../../../bpf/cc/objects/policy.bpf.o");
+
 /// Program of an A/B test.
 #[cfg(all(feature = "ab", feature = "load"))]
 pub(crate) static AB: &[u8] = include_bytes!("../../../bpf/cc/objects/ab.bpf.o");

@@ -9,6 +9,7 @@ use bbrlab_host::objects::{is_kernels_own, kernel_name};
 use bbrlab_host::{kernel, objects};
 use clap::{Args, Subcommand};
 
+use super::policy::{PolicyArgs, policy};
 use crate::{Error, Verdict, print};
 
 /// Arguments of `bbrlab host`.
@@ -35,6 +36,8 @@ enum HostCommand {
     Enable(EnableArgs),
     /// Undo the changes of `enable`
     Disable(DisableArgs),
+    /// Decide which new connections get which congestion control, by client, port, cgroup and RTT
+    Policy(PolicyArgs),
 }
 
 #[derive(Debug, Args)]
@@ -96,8 +99,12 @@ pub fn host(args: &HostArgs) -> Result<Verdict, Error> {
         HostCommand::Status(args) => status(args),
         HostCommand::Enable(args) => enable(args),
         HostCommand::Disable(args) => disable(args),
+        HostCommand::Policy(args) => policy(args),
     }
 }
+
+#[cfg(feature = "host")]
+pub use loaded::with;
 
 #[cfg(not(feature = "host"))]
 mod loaded {
@@ -136,7 +143,7 @@ mod loaded {
 
     use super::*;
 
-    fn with<T>(work: impl FnOnce(&Host<'_>) -> Result<T, bbrlab_host::Error>) -> Result<T, Error> {
+    pub fn with<T>(work: impl FnOnce(&Host<'_>) -> Result<T, bbrlab_host::Error>) -> Result<T, Error> {
         let steps = std::cell::Cell::new(0);
         let before = |_: &str| {
             steps.set(steps.get() + 1);

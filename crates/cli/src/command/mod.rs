@@ -11,6 +11,7 @@ pub mod emulate;
 pub mod get;
 pub mod host;
 pub mod list;
+pub mod policy;
 pub mod record;
 pub mod replay;
 pub mod reproduce;

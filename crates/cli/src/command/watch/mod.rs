@@ -4,8 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 mod exporter;
-mod server;
 pub mod screen;
+mod server;
 
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
