@@ -223,7 +223,7 @@ mod with_host {
                 })
             };
             let whole = serde_json::json!({
-                "schema": 1, "cgroup": force.described.cgroup, "program": force.program, "version": force.described.version,
+                "schema": 1, "cgroup": force.described.cgroup, "program": force.program, "ran_ns": force.ran_ns, "version": force.described.version,
                 "rules": rows.map(row).collect::<Vec<_>>(),
             });
             return print(&format!("{whole:#}\n"));

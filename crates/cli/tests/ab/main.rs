@@ -5,6 +5,7 @@
 #[macro_use]
 mod place;
 mod integrity;
+mod policy;
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -171,9 +171,14 @@ pub fn connect(listener: &TcpListener) -> Pair {
     Pair { client, server, from, pause: Duration::ZERO }
 }
 
+/// Name of a socket's congestion control.
+pub fn name_of(stream: &TcpStream) -> String {
+    getsockopt(stream, sockopt::TcpCongestion).unwrap().to_string_lossy().trim_end_matches('\0').to_owned()
+}
+
 impl Pair {
     pub fn used(&self) -> String {
-        getsockopt(&self.server, sockopt::TcpCongestion).unwrap().to_string_lossy().trim_end_matches('\0').to_owned()
+        name_of(&self.server)
     }
 
     pub fn carry(&mut self, bytes: usize) {

@@ -161,6 +161,8 @@ pub struct InForce {
     pub described: Described,
     /// The kernel's ID of its program.
     pub program: u32,
+    /// Time that the program has run, where the kernel counts it (`kernel.bpf_stats_enabled`).
+    pub ran_ns: u64,
     counters: MapHandle,
     networks: MapHandle,
 }
@@ -187,7 +189,8 @@ impl InForce {
         let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
         let described =
             serde_json::from_slice(text).map_err(|source| Error::Decode { path: pin.to_owned(), source })?;
-        Ok(Some(Self { described, program, counters, networks }))
+        let ran_ns = info.map_or(0, |info| info.run_time_ns);
+        Ok(Some(Self { described, program, ran_ns, counters, networks }))
     }
 
     /// Counters of each rule, and last those of connections that none took.
