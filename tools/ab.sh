@@ -68,6 +68,23 @@ assert found["connections"] == int(sys.argv[2]), found["connections"]
 assert not found["sample_ratio"]["is_mismatch"] and found["counts"]["ring_lost"] == 0, found
 assert all(arm["refused"] == arm["overridden"] == 0 and arm["retransmit_ratio"] > 0 for arm in found["arms"]), found["arms"]
 END
+cat > "$scratch/policy.toml" <<END
+default = "cubic"
+[[rule]]
+name = "web"
+ports = [8000]
+algorithm = "bbr3-linux"
+END
+"$BBRLAB" host policy apply "$scratch/policy.toml" --cgroup "${cgroup#"$root"/}"
+# shellcheck disable=SC2086 # a link is several words
+"$BBRLAB" emulate ${links[0]} --server "python3 -m http.server --directory $scratch/www 8000" -- \
+    bash "$scratch/client" 4 > /dev/null 2> "$scratch/emulate.$$" || { cat "$scratch/emulate.$$" >&2; fail "a client failed under the policy"; }
+"$BBRLAB" host policy status
+"$BBRLAB" host policy status --json | python3 -c '
+import json, sys
+first = json.load(sys.stdin)["rules"][0]
+assert first["taken"] == first["set"] == 4 and not first["refused"], first'
+"$BBRLAB" host policy remove
 [ "$(cat /proc/sys/net/ipv4/tcp_congestion_control)" = "$default" ] || fail "the default is another than before"
 ! grep -qw bbr3_linux /proc/sys/net/ipv4/tcp_available_congestion_control || fail "bbr3_linux is still registered"
 echo "ab: $((2 * count)) connections, each with its arm and its record; nothing is left"

@@ -77,7 +77,10 @@ fn client(text: &str) -> Result<Client, String> {
 }
 
 #[cfg(not(feature = "host"))]
-pub fn policy(_: &PolicyArgs) -> Result<Verdict, Error> {
+pub fn policy(args: &PolicyArgs) -> Result<Verdict, Error> {
+    if let PolicyCommand::Apply(args) = &args.what {
+        bbrlab_host::policy::read(&args.file)?;
+    }
     Err(Error::NoLoader)
 }
 
