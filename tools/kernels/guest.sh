@@ -87,6 +87,18 @@ begun = sum(arm[\"established\"] for arm in counts[\"arms\"])
 assert begun == counts[\"written\"] == 48, \"of 12 transfers 2 connections each, both ends\"
 assert counts[\"ring_lost\"] + counts[\"disk_lost\"] + counts[\"no_memory\"] == 0'
     $nothing_left"
+printf 'default = "cubic"\n[[rule]]\nname = "web"\nports = [5202]\nclients = ["10.0.0.0/8", "127.0.0.0/8"]\nrtt = "< 10s"\ncgroup = "served"\nalgorithm = "bbr3-linux"\n' > policy.toml
+check "policy" "
+    mkdir -p /sys/fs/cgroup/served
+    echo \$\$ > /sys/fs/cgroup/served/cgroup.procs
+    iperf3 -s -1 -D -p 5202
+    echo \$\$ > /sys/fs/cgroup/cgroup.procs
+    bbrlab host policy apply policy.toml
+    sleep 1
+    iperf3 -c 127.0.0.1 -p 5202 -R -t 1 > /dev/null
+    bbrlab host policy status
+    bbrlab host policy status --json | tr -d ' \\n' | grep -q '\"taken\":2.*\"taken\":0'
+    bbrlab host policy remove; rmdir /sys/fs/cgroup/served; $nothing_left"
 check "README's commands with a web server" "/tests/tools/server.sh; $nothing_left"
 if [ "$parts" = long ]; then
     LIMIT=5000 check "a million recorded ACKs of all algorithms replay bit for bit" "
