@@ -190,7 +190,7 @@ fn networks(policy: &Policy, beside: &Path) -> Result<Networks> {
                     let place = entry.clone();
                     let what = format!(
                         "more than {PREFIXES_MAX} networks in all rules; the kernel's table would take over {} MB",
-                        PREFIXES_MAX * 128 >> 20
+                        (PREFIXES_MAX * 128) >> 20
                     );
                     return Err(Error::Policy { place, what });
                 }

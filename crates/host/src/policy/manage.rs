@@ -20,6 +20,9 @@ const PIN: &str = "policy-link";
 /// Note of the algorithms that are being loaded for a policy.
 const NOTE: &str = "policy.loading";
 
+/// Names in the kernel of the congestion controls, by the policy's.
+type Names = Vec<(String, String)>;
+
 /// What `apply` did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Applied {
@@ -167,7 +170,7 @@ fn unload(host: &Host<'_>, names: Vec<String>) -> Vec<String> {
 }
 
 /// Finds each algorithm's name in the kernel, and loads what is missing. Returns the names, and those it loaded.
-fn load(host: &Host<'_>, policy: &Policy, kept: &[String]) -> Result<(Vec<(String, String)>, Vec<String>)> {
+fn load(host: &Host<'_>, policy: &Policy, kept: &[String]) -> Result<(Names, Vec<String>)> {
     let available = crate::kernel::available()?;
     let entries = journal::entries(&host.places.state);
     let mut wanted = Vec::new();

@@ -79,6 +79,7 @@ impl Networks {
         self.0.is_empty()
     }
 
+    #[cfg(feature = "load")]
     pub(super) fn iter(&self) -> impl Iterator<Item = (&Network, &u64)> {
         self.0.iter()
     }

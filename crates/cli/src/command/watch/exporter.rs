@@ -15,6 +15,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
+use super::steering::Steering;
 use super::{Source, server};
 use crate::{Error, Verdict, print};
 use bbrlab_live::clock::Stopwatch;
@@ -55,6 +56,7 @@ struct Metrics {
     limited: Family<Labels, Counter<u64, AtomicU64>>,
     samples: Counter<u64, AtomicU64>,
     busy: Counter<f64, AtomicU64>,
+    steering: Steering,
     counted: BTreeMap<u64, [u64; 3]>,
     shown: (BTreeMap<Labels, i64>, BTreeMap<StateLabels, i64>),
     ports: BTreeSet<u16>,
@@ -79,6 +81,7 @@ impl Metrics {
             limited: Family::default(),
             samples: Counter::default(),
             busy: Counter::default(),
+            steering: Steering::default(),
             counted: BTreeMap::new(),
             shown: Default::default(),
             ports: BTreeSet::new(),
@@ -102,6 +105,7 @@ impl Metrics {
         to.register_with_unit("tcp_acked", text, Unit::Bytes, all.acked.clone());
         let text = "Samples in which a connection's newest delivery rate was application-limited";
         to.register("tcp_app_limited_samples", text, all.limited.clone());
+        all.steering.register(&mut to);
         to.register("exporter_samples", "Samples taken of all connections", all.samples.clone());
         to.register_with_unit("exporter_sampling", "Time spent sampling", Unit::Seconds, all.busy.clone());
         all.registry = Arc::new(to);
@@ -187,6 +191,7 @@ pub fn serve(
         let watch = Stopwatch::start();
         let listening = listening()?;
         let sample = source.sample()?;
+        metrics.steering.read();
         metrics.count(&sample.seen, &listening, watch.seconds());
         std::thread::sleep(interval);
     }
@@ -241,6 +246,24 @@ mod tests {
             .filter(|word| word.starts_with("bbrlab_"))
             .collect();
         assert!(asked.len() >= 9);
+        for name in asked {
+            assert!(body.contains(&format!("\n{name}{{")) || body.contains(&format!("\n{name} ")), "{name}");
+        }
+    }
+
+    #[test]
+    fn the_alerts_ask_for_metrics_that_are_there() {
+        let text = include_str!("../../../../../contrib/alerts.yml");
+        let mut metrics = Metrics::new();
+        metrics.count(&[seen("192.0.2.1:50000", 8e6, 40.0)], &BTreeSet::from([443]), 0.001);
+        metrics.steering.pretend();
+        let mut body = String::new();
+        text::encode(&mut body, &metrics.registry).unwrap();
+        let asked: BTreeSet<&str> = text
+            .split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+            .filter(|word| word.starts_with("bbrlab_"))
+            .collect();
+        assert!(asked.len() >= 6);
         for name in asked {
             assert!(body.contains(&format!("\n{name}{{")) || body.contains(&format!("\n{name} ")), "{name}");
         }

@@ -6,6 +6,7 @@
 mod exporter;
 pub mod screen;
 mod server;
+mod steering;
 
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
