@@ -68,6 +68,8 @@ assert found["connections"] == int(sys.argv[2]), found["connections"]
 assert not found["sample_ratio"]["is_mismatch"] and found["counts"]["ring_lost"] == 0, found
 assert all(arm["refused"] == arm["overridden"] == 0 and arm["retransmit_ratio"] > 0 for arm in found["arms"]), found["arms"]
 END
+"$BBRLAB" ab report "$scratch/test" --policy "$scratch/found.toml" > /dev/null
+"$BBRLAB" host policy apply "$scratch/found.toml" --dry-run
 cat > "$scratch/policy.toml" <<END
 default = "cubic"
 [[rule]]

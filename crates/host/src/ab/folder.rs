@@ -3,7 +3,9 @@
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{FileExt, OpenOptionsExt, symlink};
+#[cfg(feature = "load")]
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileExt, symlink};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;

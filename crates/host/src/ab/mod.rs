@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 #[cfg(feature = "load")]
-#[cfg(feature = "load")]
 mod arms;
+#[cfg(feature = "load")]
 mod attach;
 mod folder;
 mod registry;

@@ -7,6 +7,7 @@ mod figures;
 pub mod guard;
 mod judge;
 mod page;
+mod policy;
 #[cfg(test)]
 mod ramps;
 pub mod record;
@@ -21,6 +22,7 @@ pub use assign::{
 };
 pub use judge::{ArmSummary, Comparison, Findings, judge};
 pub use page::{answer, json, notes, report, rows, state_rows};
+pub use policy::policy;
 pub use record::Row;
 pub use segment::{Prefixes, Segment, SegmentBy};
 pub use shared::{Between, Comovement};

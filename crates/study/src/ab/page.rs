@@ -19,7 +19,7 @@ use bbrlab_stats::plural::{counted, verb};
 const OUTLASTING: f64 = 0.05;
 
 /// Names the metric; within age ranges connections of every size are judged by throughput.
-const fn what(line: &Comparison) -> &'static str {
+pub(super) const fn what(line: &Comparison) -> &'static str {
     match line.class.over {
         SegmentBy::Age => "throughput",
         _ => judged_by(line.is_large),

@@ -215,6 +215,17 @@ pub struct Prefixes {
 }
 
 impl Prefixes {
+    /// The networks of a class, as they are written.
+    pub(super) fn networks_of(&self, class: &str) -> Vec<String> {
+        let nth = self.names.iter().position(|name| name == class);
+        let own = self.networks.iter().filter(|(_, of)| Some(**of) == nth);
+        own.map(|(&(bits, address), _)| match IpAddr::V6(address.into()).to_canonical() {
+            IpAddr::V4(address) => format!("{address}/{}", bits - 96),
+            IpAddr::V6(address) => format!("{address}/{bits}"),
+        })
+        .collect()
+    }
+
     /// Parses lines with a network and its class, as in `192.0.2.0/24 home`; `#` begins a comment. The error lists
     /// every rejected line. Networks narrower than the recorded client prefix can match no client and are rejected.
     pub fn parse(text: &str, keep: PrefixLengths) -> Result<Self> {

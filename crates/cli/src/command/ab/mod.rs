@@ -178,6 +178,9 @@ pub struct ReportArgs {
     /// Write the findings as JSON; - for standard output, instead of the table
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     pub json: Option<PathBuf>,
+    /// Write the policy that the data support, class by class, for `bbrlab host policy`
+    #[arg(long, value_name = "FILE.toml")]
+    pub policy: Option<PathBuf>,
 }
 
 /// Runs the requested subcommand.

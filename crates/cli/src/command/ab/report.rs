@@ -17,7 +17,8 @@ pub fn report(args: &ReportArgs) -> Result<Verdict, Error> {
     let test = folder.experiment()?;
     let json = Target::asked("--json", args.json.as_deref())?;
     let report = Target::asked("--report", args.report.as_deref())?;
-    outputs::check_distinct(json.iter().chain(&report))?;
+    let policy = Target::asked("--policy", args.policy.as_deref())?;
+    outputs::check_distinct(json.iter().chain(&report).chain(&policy))?;
     let prefixes = args.classes.as_deref().map(|path| {
         let parsed = inputs::classes(path).and_then(|text| Ok(Prefixes::parse(&text, test.keep)?));
         parsed.map_err(Error::at(inputs::name(path))).map_err(Error::flag("--classes"))
@@ -37,8 +38,12 @@ pub fn report(args: &ReportArgs) -> Result<Verdict, Error> {
         let value = ab::json(&test, &found, version);
         files.extend(json.write(|to| writeln!(to, "{value:#}"))?);
     }
+    if let Some(policy) = &policy {
+        let text = ab::policy(&test, &found, &prefixes, version);
+        files.extend(policy.write(|to| to.write_all(text.as_bytes()))?);
+    }
     outputs::commit(files)?;
-    if !outputs::take_stdout(json.iter().chain(&report)) {
+    if !outputs::take_stdout(json.iter().chain(&report).chain(&policy)) {
         print(&shown(&test, &found))?;
     }
     Ok(Verdict::Holds)
