@@ -11,6 +11,7 @@
 use bbrlab_core::Rng;
 
 use crate::bootstrap::normal;
+use crate::quantile::median_of_sorted;
 
 /// Number of independent values from which the median of a resample is drawn as a rank. Ours: the ranks' distribution
 /// is then normal to three digits.
@@ -80,21 +81,6 @@ pub fn mean(cells: impl Iterator<Item = Cell> + Clone, weights: &[f64], clusters
     Mean { mean: if values > 0.0 { mean } else { f64::NAN }, error, clusters, values }
 }
 
-/// Values of one arm in the strata that count, sorted, each with its stratum and cluster.
-#[derive(Clone, Debug)]
-pub struct Sample {
-    values: Vec<f64>,
-    strata: Vec<usize>,
-    clusters_of: Vec<usize>,
-    /// Clusters with a value.
-    pub clusters: usize,
-    weights: Vec<f64>,
-    /// Sums of the values' weights, up to each value.
-    cumulated: Vec<f64>,
-    /// Standard error of the median's rank, as a share of all weight.
-    rank_error: f64,
-}
-
 /// One value with its stratum and cluster.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Value {
@@ -103,11 +89,28 @@ pub struct Value {
     pub value: f64,
 }
 
+/// The values of one arm in one stratum, sorted, each with its cluster.
+#[derive(Clone, Debug)]
+struct Stratum {
+    weight: f64,
+    values: Vec<f64>,
+    clusters_of: Vec<usize>,
+}
+
+/// Values of one arm in the strata that count. Values are positive.
+#[derive(Clone, Debug)]
+pub struct Sample {
+    strata: Vec<Stratum>,
+    values: usize,
+    /// Clusters with a value.
+    pub clusters: usize,
+}
+
 impl Sample {
     /// Takes the values of the strata that weigh anything. Clusters are numbered below `clusters`.
     pub fn new(all: &[Value], weights: &[f64], clusters: usize) -> Self {
         let mut own: Vec<Value> = all.iter().copied().filter(|value| weights[value.stratum] > 0.0).collect();
-        own.sort_by(|a, b| a.value.total_cmp(&b.value));
+        own.sort_by(|a, b| a.stratum.cmp(&b.stratum).then(a.value.total_cmp(&b.value)));
         let mut numbers = vec![usize::MAX; clusters];
         let mut count = 0;
         let mut number = |value: &Value| {
@@ -118,104 +121,79 @@ impl Sample {
             }
             *place
         };
-        let clusters_of: Vec<usize> = own.iter().map(&mut number).collect();
-        let mut sample = Self {
-            values: own.iter().map(|value| value.value).collect(),
-            strata: own.iter().map(|value| value.stratum).collect(),
-            clusters_of,
-            clusters: count,
-            weights: weights.to_vec(),
-            cumulated: Vec::new(),
-            rank_error: 0.0,
-        };
-        let each = sample.weight_of_a_value(&sample.counts(|_| 1));
-        let mut sum = 0.0;
-        let add = |stratum: &usize| {
-            sum += each[*stratum];
-            sum
-        };
-        sample.cumulated = sample.strata.iter().map(add).collect();
-        sample.rank_error = sample.error_of_rank();
-        sample
-    }
-
-    pub fn len(&self) -> usize {
-        self.values.len()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.values.is_empty()
-    }
-
-    /// Values in each stratum, each counted as often as `times` says of its place.
-    fn counts(&self, times: impl Fn(usize) -> u64) -> Vec<u64> {
-        let mut counts = vec![0; self.weights.len()];
-        self.strata.iter().enumerate().for_each(|(at, &stratum)| counts[stratum] += times(at));
-        counts
-    }
-
-    /// Weight of one value in each stratum, relative to the first that has any: with one stratum all weigh 1.
-    fn weight_of_a_value(&self, counts: &[u64]) -> Vec<f64> {
-        let each = || self.weights.iter().zip(counts);
-        let of = |(&weight, &count): (&f64, &u64)| if count == 0 { 0.0 } else { weight / count as f64 };
-        let first = each().map(of).find(|weight| *weight > 0.0).unwrap_or(1.0);
-        each().map(|pair| of(pair) / first).collect()
-    }
-
-    fn total(&self) -> f64 {
-        self.cumulated.last().copied().unwrap_or(0.0)
-    }
-
-    /// Weighted median: the value at half of all weight, or between the two that meet there. NaN for none.
-    pub fn median(&self) -> f64 {
-        let half = self.total() / 2.0;
-        let at = self.cumulated.partition_point(|&sum| sum < half);
-        let Some(&value) = self.values.get(at) else { return f64::NAN };
-        let next = self.values.get(at + 1).filter(|_| self.cumulated[at] == half);
-        next.map_or(value, |&next| f64::midpoint(value, next))
-    }
-
-    /// Of independent values, by the binomial variance of the share of each stratum below the median.
-    fn error_of_rank(&self) -> f64 {
-        let counts = self.counts(|_| 1);
-        let half = self.total() / 2.0;
-        let middle = self.cumulated.partition_point(|&sum| sum < half);
-        let below = self.counts(|at| u64::from(at <= middle));
-        let share = |stratum: usize| below[stratum] as f64 / counts[stratum] as f64;
-        let strata = || (0..self.weights.len()).filter(|&stratum| counts[stratum] > 0);
-        // Together the strata have one half of their weight below the median, up to the one value at which it lies.
-        let excess: f64 = strata().map(|stratum| self.weights[stratum] * share(stratum)).sum::<f64>() - 0.5;
-        let variance = strata().map(|stratum| {
-            let below = (share(stratum) - excess).clamp(0.0, 1.0);
-            self.weights[stratum].powi(2) * below * (1.0 - below) / counts[stratum] as f64
+        let strata = own.chunk_by(|a, b| a.stratum == b.stratum).map(|same| Stratum {
+            weight: weights[same[0].stratum],
+            values: same.iter().map(|value| value.value).collect(),
+            clusters_of: same.iter().map(&mut number).collect(),
         });
-        variance.sum::<f64>().sqrt()
+        let strata = strata.collect();
+        Self { strata, values: own.len(), clusters: count }
     }
 
-    /// Median of a resample of clusters with all their values. The strata keep their weights. `times` is room that is reused.
+    pub const fn len(&self) -> usize {
+        self.values
+    }
+
+    pub const fn is_empty(&self) -> bool {
+        self.values == 0
+    }
+
+    /// The median of one stratum; of several, the weighted geometric mean of their medians. Values of different strata are
+    /// not put together: a median between two strata would be that of neither. NaN for none.
+    pub fn median(&self) -> f64 {
+        self.combined(|stratum| median_of_sorted(&stratum.values))
+    }
+
+    fn combined(&self, mut median: impl FnMut(&Stratum) -> f64) -> f64 {
+        match self.strata.as_slice() {
+            [] => f64::NAN,
+            [one] => median(one),
+            several => several.iter().map(|one| one.weight * median(one).ln()).sum::<f64>().exp(),
+        }
+    }
+
+    /// The same of a resample of clusters with all their values. `times` is room that is reused.
     pub fn resampled(&self, times: &mut Vec<u32>, rng: &mut Rng) -> f64 {
-        let n = self.values.len();
-        if self.clusters == n && n >= MANY {
-            let rank = self.total() * (0.5 + normal(rng) * self.rank_error);
-            return self.values[self.cumulated.partition_point(|&sum| sum <= rank).min(n - 1)];
+        if self.clusters == self.values {
+            // Each value is a cluster of its own: every stratum is resampled by itself.
+            return self.combined(|stratum| {
+                let n = stratum.values.len();
+                if n >= MANY {
+                    // The median's rank in the resample, divided by n, is the median of n uniform values: normal around
+                    // one half.
+                    let rank = n as f64 * (0.5 + normal(rng) / (2.0 * (n as f64).sqrt()));
+                    return stratum.values[(rank.max(0.0) as usize).min(n - 1)];
+                }
+                draw(times, n, rng);
+                stratum.median_of(|at| times[at])
+            });
         }
-        times.clear();
-        times.resize(self.clusters, 0);
-        for _ in 0..self.clusters {
-            times[rng.below(self.clusters as u64) as usize] += 1;
-        }
-        let drawn = |at: usize| u64::from(times[self.clusters_of[at]]);
-        let counts = self.counts(drawn);
-        let each = self.weight_of_a_value(&counts);
-        let total: f64 = each.iter().zip(&counts).map(|(weight, &count)| weight * count as f64).sum();
-        let mut seen = 0.0;
+        draw(times, self.clusters, rng);
+        self.combined(|stratum| stratum.median_of(|at| times[stratum.clusters_of[at]]))
+    }
+}
+
+/// How often each of `n` is drawn in `n` draws with replacement.
+fn draw(times: &mut Vec<u32>, n: usize, rng: &mut Rng) {
+    times.clear();
+    times.resize(n, 0);
+    for _ in 0..n {
+        times[rng.below(n as u64) as usize] += 1;
+    }
+}
+
+impl Stratum {
+    /// Median where each value counts as often as `times` says of its place; the plain one where none counts.
+    fn median_of(&self, times: impl Fn(usize) -> u32) -> f64 {
+        let total: u64 = (0..self.values.len()).map(|at| u64::from(times(at))).sum();
+        let mut seen = 0;
         for (at, value) in self.values.iter().enumerate() {
-            seen += each[self.strata[at]] * drawn(at) as f64;
-            if 2.0 * seen >= total {
+            seen += u64::from(times(at));
+            if seen > 0 && 2 * seen >= total {
                 return *value;
             }
         }
-        self.values.last().copied().unwrap_or(f64::NAN)
+        median_of_sorted(&self.values)
     }
 }
 
@@ -267,32 +245,34 @@ mod tests {
     fn of_one_stratum_the_median_is_the_usual_one() {
         for n in [1, 2, 3, 10, 11, 600, 601] {
             let mut rng = Rng::new(n);
-            let mut plain: Vec<f64> = (0..n).map(|_| normal(&mut rng)).collect();
+            let mut plain: Vec<f64> = (0..n).map(|_| normal(&mut rng).exp()).collect();
             let own: Vec<Value> = plain.iter().enumerate().map(|(at, &own)| value(0, at, own)).collect();
             let sample = Sample::new(&own, &[1.0], own.len());
             assert_eq!(sample.median(), median(&mut plain), "{n}");
-            assert!((sample.rank_error - 0.5 / (n as f64).sqrt()).abs() < 1e-12, "{n}");
         }
         assert!(Sample::new(&[], &[1.0], 0).median().is_nan());
     }
 
-    /// Goal: the drawn rank has the spread that resampling of values in their strata has.
+    /// Two strata whose values are far apart: the median lies in neither gap nor mode, and varies as those of the strata.
     #[test]
-    fn many_values_have_the_spread_of_a_real_resample() {
+    fn strata_far_apart_do_not_widen_the_spread() {
         let mut rng = Rng::new(7);
-        let own: Vec<Value> = (0..2_000)
-            .map(|at| value(usize::from(at >= 600), at, normal(&mut rng) + if at >= 600 { 1.0 } else { 0.0 }))
-            .collect();
-        let sample = Sample::new(&own, &[0.4, 0.6], own.len());
-        // Two values in each cluster that are no clusters: not drawn as ranks.
-        let slow = Sample { clusters: own.len() + 1, ..sample.clone() };
+        let scale = |at: usize| if at % 2 == 0 { 0.1 } else { 10.0 };
+        let own: Vec<Value> =
+            (0..800).map(|at| value(at % 2, at, scale(at) * (0.4 * normal(&mut rng)).exp())).collect();
+        let sample = Sample::new(&own, &[0.5, 0.5], own.len());
+        assert!((sample.median().ln()).abs() < 0.05, "{}", sample.median());
         let spread = |sample: &Sample| {
             let (mut rng, mut times) = (Rng::new(1), Vec::new());
-            let drawn: Vec<f64> = (0..2_000).map(|_| sample.resampled(&mut times, &mut rng)).collect();
-            let middle = drawn.iter().sum::<f64>() / drawn.len() as f64;
-            (drawn.iter().map(|own| (own - middle).powi(2)).sum::<f64>() / drawn.len() as f64).sqrt()
+            let logs: Vec<f64> = (0..2_000).map(|_| sample.resampled(&mut times, &mut rng).ln()).collect();
+            let middle = logs.iter().sum::<f64>() / logs.len() as f64;
+            (logs.iter().map(|own| (own - middle).powi(2)).sum::<f64>() / logs.len() as f64).sqrt()
         };
-        let (fast, slow) = (spread(&sample), spread(&slow));
-        assert!((fast / slow - 1.0).abs() < 0.1, "{fast} {slow}");
+        // The error of a normal median, 1.25 σ / √n, of two strata of 400.
+        let wanted = 1.253 * 0.4 / 400_f64.sqrt() / 2_f64.sqrt();
+        assert!((spread(&sample) / wanted - 1.0).abs() < 0.25, "{} {wanted}", spread(&sample));
+        let clustered: Vec<Value> = own.iter().map(|own| value(own.stratum, own.cluster / 4, own.value)).collect();
+        let clustered = Sample::new(&clustered, &[0.5, 0.5], 200);
+        assert!((spread(&clustered) / wanted - 1.0).abs() < 0.25, "{} {wanted}", spread(&clustered));
     }
 }

@@ -378,6 +378,22 @@ pub enum Error {
     /// A record with a value missing or out of range.
     #[error("a value is missing or out of range")]
     BadRecord,
+    /// No test at all.
+    #[error("no test; name the directories of one or more")]
+    NoTests,
+    /// Tests of several hosts that are not one experiment.
+    #[error("{one} and {other} differ in {what}: they are not one experiment")]
+    HostsDiffer {
+        /// A host.
+        one: String,
+        /// Another.
+        other: String,
+        /// What differs.
+        what: &'static str,
+    },
+    /// A host that is there twice.
+    #[error("the host {0} is there twice; give each its own name with `ab start --host`")]
+    HostTwice(String),
     /// A text that is no key.
     #[error("it is not a key; write 32 hexadecimal digits")]
     NotAKey,

@@ -304,6 +304,8 @@ mod tests {
             splits: Vec::new(),
             counts: Counts::default(),
             ended: None,
+            host: None,
+            hosts: Vec::new(),
         }
     }
 

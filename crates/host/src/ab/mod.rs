@@ -83,6 +83,8 @@ pub struct TestRequest {
     pub disk: u64,
     /// Guardrails.
     pub limits: Limits,
+    /// Name of this host in a report of several.
+    pub host: Option<String>,
     /// Runs even if another program acts on the same connections.
     pub is_shared: bool,
 }

@@ -110,6 +110,8 @@ fn describe(asked: &TestRequest, arms: Vec<Arm>, cgroup: &Path) -> Experiment {
         limits: asked.limits,
         splits: vec![Change { epoch: 1, at_unix_s: begun_unix_s, shares, why: "the beginning".to_owned() }],
         ended: None,
+        host: asked.host.clone(),
+        hosts: Vec::new(),
     }
 }
 

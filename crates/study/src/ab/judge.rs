@@ -151,7 +151,11 @@ pub fn judge(test: &Experiment, all: &[Row], prefixes: &Prefixes, seed: u64) -> 
                 let own = |row: &&&Row| usize::from(row.arm) == arm && takes(row) && is_judged(row, is_large);
                 let value = |row: &&Row| {
                     let stratum = stratum_of(row.epoch)?;
-                    Some(Value { stratum, cluster: unit(row.bucket), value: value(test, row, is_large) })
+                    Some(Value {
+                        stratum,
+                        cluster: unit(test, row.epoch, row.bucket),
+                        value: value(test, row, is_large),
+                    })
                 };
                 compared.iter().filter(own).filter_map(value).collect()
             });
@@ -162,7 +166,7 @@ pub fn judge(test: &Experiment, all: &[Row], prefixes: &Prefixes, seed: u64) -> 
             let own = parts.iter().filter(|part| usize::from(part.arm) == arm);
             let value = |part: &AgeShare| {
                 let stratum = stratum_of(part.epoch)?;
-                Some(Value { stratum, cluster: unit(part.bucket), value: part.throughput })
+                Some(Value { stratum, cluster: unit(test, part.epoch, part.bucket), value: part.throughput })
             };
             own.filter_map(value).collect()
         });
@@ -228,15 +232,16 @@ fn strata(test: &Experiment) -> impl Fn(u32) -> Option<usize> {
     move |epoch| places.get(&epoch).copied()
 }
 
-fn unit(bucket: u16) -> usize {
-    usize::from(bucket).min(BUCKETS - 1)
+/// Number of a bucket's unit of assignment; each host has its own.
+fn unit(test: &Experiment, epoch: u32, bucket: u16) -> usize {
+    test.host_of(epoch) * BUCKETS + usize::from(bucket).min(BUCKETS - 1)
 }
 
 /// Keeps the last of several records of a connection.
 fn newest(rows: &[Row]) -> Vec<&Row> {
-    let mut newest: BTreeMap<(u64, u64), &Row> = BTreeMap::new();
+    let mut newest: BTreeMap<(u64, u64, u32), &Row> = BTreeMap::new();
     for row in rows {
-        let known = newest.entry((row.begun_unix_ns, row.id)).or_insert(row);
+        let known = newest.entry((row.begun_unix_ns, row.id, row.epoch)).or_insert(row);
         if row.nth > known.nth {
             *known = row;
         }
@@ -269,7 +274,7 @@ fn value(test: &Experiment, row: &Row, is_large: bool) -> f64 {
 /// there are.
 fn number_units(test: &Experiment, values: &mut [Value]) -> usize {
     if test.by != AssignmentUnit::Connection {
-        return BUCKETS;
+        return BUCKETS * test.hosts.len().max(1);
     }
     values.iter_mut().enumerate().for_each(|(at, value)| value.cluster = at);
     values.len()

@@ -4,6 +4,7 @@
 
 pub mod assign;
 mod figures;
+pub mod fleet;
 pub mod guard;
 mod judge;
 mod page;
@@ -28,6 +29,7 @@ pub use segment::{Prefixes, Segment, SegmentBy};
 pub use shared::{Between, Comovement};
 pub use soundness::{Exclusion, Ratio};
 
+use fleet::HostPart;
 use guard::Limits;
 
 /// Version of `experiment.json`, and of the records beside it. 2: with the times in BBR's states.
@@ -113,6 +115,12 @@ pub struct Experiment {
     pub splits: Vec<Change>,
     pub counts: Counts,
     pub ended: Option<TestEnd>,
+    /// Name of the host, `--host`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    /// The hosts of a test put together of several; never of one that was recorded.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<HostPart>,
 }
 
 impl Experiment {
@@ -182,6 +190,8 @@ pub(crate) mod testing {
             }],
             counts: Counts::default(),
             ended: None,
+            host: None,
+            hosts: Vec::new(),
         }
     }
 

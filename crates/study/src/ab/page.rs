@@ -216,9 +216,21 @@ pub fn notes(test: &Experiment, found: &Findings) -> Vec<String> {
     if test.counts.no_memory > 0 {
         notes.push(format!("{} took no part: the table was full.", counted(test.counts.no_memory, "connection")));
     }
-    for change in test.splits.iter().skip(1) {
+    if !test.hosts.is_empty() {
+        let names: Vec<&str> = test.hosts.iter().map(|host| host.name.as_str()).collect();
         notes.push(format!(
-            "Split {} from second {:.0} on: {}.",
+            "{}: {}. Connections are compared with those of the same host and split.",
+            counted(names.len(), "host"),
+            names.join(", ")
+        ));
+    }
+    let is_first = |epoch: u32| test.hosts.iter().any(|host| epoch == host.first_epoch + 1);
+    for change in test.splits.iter().skip(1).filter(|change| test.hosts.is_empty() || !is_first(change.epoch)) {
+        let host =
+            test.hosts.get(test.host_of(change.epoch)).map_or(String::new(), |host| format!("{}: split", host.name));
+        notes.push(format!(
+            "{} {} from second {:.0} on: {}.",
+            if host.is_empty() { "Split" } else { &host },
             change.shares.text(),
             change.at_unix_s - test.begun_unix_s,
             change.why

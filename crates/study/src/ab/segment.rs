@@ -40,6 +40,7 @@ pub(super) const AGES: [(&str, u64, u64); 4] = [
 pub enum SegmentBy {
     All,
     Clients,
+    Host,
     Port,
     Size,
     Rtt,
@@ -52,6 +53,7 @@ impl SegmentBy {
         match self {
             Self::All => "all",
             Self::Clients => "clients",
+            Self::Host => "host",
             Self::Port => "port",
             Self::Size => "size",
             Self::Rtt => "RTT",
@@ -66,7 +68,7 @@ impl SegmentBy {
             Self::Size => ("kB", 1e-3),
             Self::Rtt => ("ms", 1e-3),
             Self::Time | Self::Age => ("s", 1e-6),
-            Self::All | Self::Clients | Self::Port => ("", 1.0),
+            Self::All | Self::Clients | Self::Host | Self::Port => ("", 1.0),
         }
     }
 }
@@ -108,6 +110,11 @@ pub(super) fn classes(test: &Experiment, rows: &[&Row], prefixes: &Prefixes) -> 
         let known = Rc::clone(&known);
         let takes = move |row: &Row| known.get(&row.client) == Some(&nth);
         classes.push((Segment::new(&format!("clients {name}"), SegmentBy::Clients, 0, 0), Box::new(takes)));
+    }
+    for host in &test.hosts {
+        let epochs = host.first_epoch..=host.last_epoch;
+        let class = Segment::new(&format!("host {}", host.name), SegmentBy::Host, 0, 0);
+        classes.push((class, Box::new(move |row: &Row| epochs.contains(&row.epoch))));
     }
     for (name, from, below) in SIZES {
         let takes = move |row: &Row| (from..below).contains(&row.bytes_acked);
@@ -171,9 +178,9 @@ pub(super) struct AgeShare {
 /// Returns the connections of each age range. A record's growth since the previous one counts at the age midway between
 /// them.
 pub(super) fn ages(test: &Experiment, rows: &[Row], is_compared: impl Fn(&Row) -> bool) -> [Vec<AgeShare>; AGES.len()] {
-    let mut connections: BTreeMap<(u64, u64), Vec<&Row>> = BTreeMap::new();
+    let mut connections: BTreeMap<(u64, u64, u32), Vec<&Row>> = BTreeMap::new();
     for row in rows {
-        connections.entry((row.begun_unix_ns, row.id)).or_default().push(row);
+        connections.entry((row.begun_unix_ns, row.id, row.epoch)).or_default().push(row);
     }
     let mut parts: [Vec<AgeShare>; AGES.len()] = Default::default();
     for mut records in connections.into_values() {

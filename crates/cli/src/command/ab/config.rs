@@ -49,6 +49,7 @@ pub fn request(args: &StartArgs) -> Result<TestRequest, Error> {
         every: time("--every", &args.every, Duration::from_millis(500))?,
         disk: disk.0,
         limits: limits(args)?,
+        host: args.host.clone(),
         is_shared: args.multi,
         algorithms,
     })

@@ -99,6 +99,9 @@ pub struct StartArgs {
     /// Stop an arm whose share of failed handshakes exceeds the control's by this many percentage points
     #[arg(long, value_name = "P", default_value_t = 2.0)]
     pub guard_handshakes: f64,
+    /// Name of this host, for a report of one experiment on several hosts
+    #[arg(long, value_name = "NAME")]
+    pub host: Option<String>,
     /// Run even if another program acts on the same connections
     #[arg(long)]
     pub multi: bool,
@@ -164,8 +167,9 @@ pub struct StatusArgs {
 /// Flags of `bbrlab ab report`.
 #[derive(Debug, Args)]
 pub struct ReportArgs {
-    /// Directory of the test, which may still be running
-    pub dir: PathBuf,
+    /// Directory of the test, which may still be running; of one experiment on several hosts, each host's
+    #[arg(value_name = "DIR", required = true)]
+    pub dirs: Vec<PathBuf>,
     /// File of client classes: one network and its class per line, as in `192.0.2.0/24 home`; the longest match counts
     #[arg(long, value_name = "FILE")]
     pub classes: Option<PathBuf>,
