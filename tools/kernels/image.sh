@@ -55,6 +55,8 @@ programs() {
     cp "$here"/../server.sh "$work/tests/tools/"
     cp "$here"/init "$work/init"
     chmod +x "$work/init"
+    # The folder of a user who has no rights must not be closed to it.
+    chmod 755 "$work"
 }
 
 # The modules that the tests need, unpacked where the package packs them.

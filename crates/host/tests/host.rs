@@ -208,11 +208,20 @@ fn connections_may_end_by_themselves_before_they_are_moved() {
     with(|host| host.load(&wanted("bbr1", &name, true))).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let (mut some, rest) = (connect(&listener, 6), connect(&listener, 1));
+    // They end once it waits for them, however long the steps before take.
+    let (waits, is_waiting) = std::sync::mpsc::channel();
     let ends = thread::spawn(move || {
+        is_waiting.recv().unwrap();
         thread::sleep(Duration::from_millis(400));
         some.clear();
     });
-    let undone = with(|host| host.unload(&name, Some(Duration::from_secs(3)))).unwrap();
+    let before_step = |step: &str| {
+        if step == "wait for its connections" {
+            waits.send(()).unwrap();
+        }
+    };
+    let host = Host { places: HostPaths::default(), trial: &trial, before: &before_step };
+    let undone = host.unload(&name, Some(Duration::from_secs(5))).unwrap();
     ends.join().unwrap();
     assert!(undone.drained >= 6, "{undone:?}");
     assert_eq!((undone.left, used(&rest[0].0), used(&rest[0].1)), (0, default.clone(), default.clone()));

@@ -257,7 +257,7 @@ mod tests {
     #[test]
     fn strata_far_apart_do_not_widen_the_spread() {
         let mut rng = Rng::new(7);
-        let scale = |at: usize| if at % 2 == 0 { 0.1 } else { 10.0 };
+        let scale = |at: usize| if at.is_multiple_of(2) { 0.1 } else { 10.0 };
         let own: Vec<Value> =
             (0..800).map(|at| value(at % 2, at, scale(at) * (0.4 * normal(&mut rng)).exp())).collect();
         let sample = Sample::new(&own, &[0.5, 0.5], own.len());

@@ -392,7 +392,7 @@ pub enum Error {
         what: &'static str,
     },
     /// A host that is there twice.
-    #[error("the host {0} is there twice; give each its own name with `ab start --host`")]
+    #[error("{0} is there twice; give each host its own name with `ab start --host`")]
     HostTwice(String),
     /// A text that is no key.
     #[error("it is not a key; write 32 hexadecimal digits")]

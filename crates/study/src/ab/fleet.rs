@@ -24,6 +24,8 @@ pub fn merge(tests: Vec<(Experiment, Vec<Row>)>) -> Result<(Experiment, Vec<Row>
     let last = |test: &Experiment| test.splits.iter().map(|change| change.epoch).max().unwrap_or(0);
     let mut end = last(&all);
     let named = |test: &Experiment, nth: usize| test.host.clone().unwrap_or_else(|| format!("host {nth}"));
+    // A test is known by the nanosecond in which it began.
+    let mut begun = vec![all.begun_unix_s.to_bits()];
     let mut hosts = vec![HostPart { name: named(&all, 1), first_epoch: 0, last_epoch: end }];
     for (nth, (mut test, own)) in tests.enumerate() {
         let name = named(&test, nth + 2);
@@ -36,9 +38,10 @@ pub fn merge(tests: Vec<(Experiment, Vec<Row>)>) -> Result<(Experiment, Vec<Row>
         if let Some((what, _)) = difference.into_iter().find(|(_, differs)| *differs) {
             return Err(Error::HostsDiffer { one: hosts[0].name.clone(), other: name, what });
         }
-        if hosts.iter().any(|host| host.name == name) {
+        if hosts.iter().any(|host| host.name == name) || begun.contains(&test.begun_unix_s.to_bits()) {
             return Err(Error::HostTwice(name));
         }
+        begun.push(test.begun_unix_s.to_bits());
         let from = end + 1;
         test.splits.iter_mut().for_each(|change| change.epoch += from);
         end = last(&test);
@@ -86,6 +89,7 @@ mod tests {
     fn host(name: &str, split: &str, takes: f64, factor: f64, seed: u64) -> (Experiment, Vec<Row>) {
         let mut test = experiment(&["cubic", "bbr3"], split);
         test.host = Some(name.to_owned());
+        test.begun_unix_s = seed as f64;
         test.counts.arms = vec![ArmCounts { established: 750, ..ArmCounts::default() }; 2];
         let table = Table::new(&test.splits[0].shares);
         let mut rng = Rng::new(seed);
@@ -129,7 +133,7 @@ mod tests {
     fn tests_that_are_no_one_experiment_are_refused() {
         let (one, rows) = host("a", "50,50", 0.1, 1.0, 1);
         let with = |change: &dyn Fn(&mut Experiment)| {
-            let mut other = Experiment { host: Some("b".to_owned()), ..one.clone() };
+            let mut other = Experiment { host: Some("b".to_owned()), begun_unix_s: 9.0, ..one.clone() };
             change(&mut other);
             merge(vec![(one.clone(), rows.clone()), (other, Vec::new())]).map(drop).map_err(|error| error.to_string())
         };
@@ -137,5 +141,6 @@ mod tests {
         assert!(with(&|test| test.arms[1].label = "bbr1".to_owned()).unwrap_err().contains("arms"));
         assert!(with(&|test| test.slot_s = 1.0).unwrap_err().contains("--slot"));
         assert!(with(&|test| test.host = Some("a".to_owned())).unwrap_err().contains("twice"));
+        assert!(with(&|test| test.begun_unix_s = one.begun_unix_s).unwrap_err().contains("twice"));
     }
 }
