@@ -126,6 +126,10 @@ mod loaded {
         Vec::new()
     }
 
+    pub fn policy() -> String {
+        String::new()
+    }
+
     pub fn document(_with_connections: bool) -> Result<serde_json::Value, Error> {
         Ok(serde_json::json!([]))
     }
@@ -190,6 +194,17 @@ mod loaded {
         with(|host| host.recover_if_idle()).map(|_| ())
     }
 
+    /// A line on the policy in force.
+    pub fn policy() -> String {
+        match bbrlab_host::policy::in_force(&HostPaths::default()) {
+            Ok(Some(force)) => {
+                let rules = bbrlab_stats::plural::counted(force.described.policy.rules.len(), "rule");
+                format!("policy     {rules} in force on {}; bbrlab host policy status\n", force.described.cgroup)
+            }
+            _ => String::new(),
+        }
+    }
+
     pub fn document(with_connections: bool) -> Result<serde_json::Value, Error> {
         let all = with(|host| host.status())?;
         let mut rows = Vec::new();
@@ -241,11 +256,18 @@ fn status(args: &StatusArgs) -> Result<Verdict, Error> {
     let names: Vec<&str> = ours.as_array().into_iter().flatten().filter_map(|one| one["name"].as_str()).collect();
     let not_ours = available.iter().map(String::as_str).filter(|name| !names.contains(name));
     let (others, theirs): (Vec<&str>, Vec<&str>) = not_ours.partition(|name| in_bpf.iter().any(|one| one == name));
+    let of_tests = arms_of_tests();
+    let (tested, others): (Vec<&str>, Vec<&str>) =
+        others.into_iter().partition(|name| of_tests.iter().any(|one| one == name));
     let _ = writeln!(text, "default    {default}");
     let _ = writeln!(text, "kernel's   {} (Linux {})", theirs.join(", "), kernel::release());
+    if !tested.is_empty() {
+        let _ = writeln!(text, "in tests   {} (loaded by bbrlab ab start)", tested.join(", "));
+    }
     if !others.is_empty() {
         let _ = writeln!(text, "others'    {} (BPF that bbrlab did not load)", others.join(", "));
     }
+    text += &loaded::policy();
     let _ = writeln!(text, "pacing     {}", pacing(qdisc.as_deref()));
     for one in ours.as_array().into_iter().flatten() {
         text.push_str(&shown(one));
@@ -259,6 +281,20 @@ fn status(args: &StatusArgs) -> Result<Verdict, Error> {
         );
     }
     print(&text)
+}
+
+/// Names of what running A/B tests have loaded.
+#[cfg(feature = "parquet")]
+fn arms_of_tests() -> Vec<String> {
+    use bbrlab_host::ab::{Entry, Folder};
+    let folders = Entry::all().into_iter().map(|entry| Folder(entry.out)).filter(Folder::runs);
+    let arms = folders.filter_map(|folder| folder.experiment().ok()).flat_map(|test| test.arms);
+    arms.filter(|arm| arm.is_loaded_for_it).map(|arm| arm.name).collect()
+}
+
+#[cfg(not(feature = "parquet"))]
+const fn arms_of_tests() -> Vec<String> {
+    Vec::new()
 }
 
 /// Describes the pacing of a flow's packets, as far as the default qdisc of new devices shows it.

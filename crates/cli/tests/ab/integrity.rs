@@ -51,6 +51,8 @@ fn an_arm_keeps_its_parameters_and_cannot_become_the_default_in_silence() {
     };
     is(1, "bbr3-linux", "bbr3_linux.2", true);
     is(2, "bbr3-linux,beta=0.6", "bbr3_linux", false);
+    let status = String::from_utf8(place.bbrlab(&["host", "status"]).stdout).unwrap();
+    assert!(status.contains("in tests   bbr3_linux.2") && !status.contains("others'"), "{status}");
     let unload = place.bbrlab(&["host", "unload", "bbr3_linux"]);
     let said = String::from_utf8(unload.stderr).unwrap();
     assert_eq!(unload.status.code(), Some(2), "{said}");

@@ -136,6 +136,8 @@ fn each_connection_has_what_its_first_rule_says_and_nothing_is_left() {
     let taken: Vec<u64> =
         status["rules"].as_array().unwrap().iter().map(|rule| rule["taken"].as_u64().unwrap()).collect();
     assert_eq!(taken, [3, 2, 1], "{status}");
+    let host = String::from_utf8(place.bbrlab(&["host", "status"]).stdout).unwrap();
+    assert!(host.contains("policy     2 rules in force on "), "{host}");
     let dry = place.policy(&["apply", "policy.toml", "--dry-run"]);
     assert!(dry.contains("Nothing was changed"), "{dry}");
     assert!(place.policy(&["remove"]).contains("unloaded: bbr3_linux"));
