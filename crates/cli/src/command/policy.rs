@@ -95,7 +95,7 @@ mod with_host {
 
     use bbrlab_host::clock;
     use bbrlab_host::host_paths::HostPaths;
-    use bbrlab_host::policy::{self, Candidate, Counters, InForce, Mismatch, Policy, Rule};
+    use bbrlab_host::policy::{self, AppliedPolicy, Candidate, Counters, Mismatch, Policy, Rule};
     use bbrlab_live::watch::{ConnectionState, Filter, Watcher, listening};
     use bbrlab_stats::median;
     use bbrlab_stats::number::hundredths;
@@ -142,7 +142,7 @@ mod with_host {
         }
     }
 
-    fn in_force() -> Result<InForce, Error> {
+    fn in_force() -> Result<AppliedPolicy, Error> {
         policy::in_force(&HostPaths::default())?.ok_or(Error::NoPolicy)
     }
 

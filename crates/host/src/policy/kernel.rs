@@ -157,7 +157,7 @@ pub(super) fn attach(object: &Object, cgroup: &Path, pin: &Path) -> Result<()> {
 }
 
 /// The policy in force, read from the kernel.
-pub struct InForce {
+pub struct AppliedPolicy {
     pub described: Described,
     /// The kernel's ID of its program.
     pub program: u32,
@@ -167,7 +167,7 @@ pub struct InForce {
     networks: MapHandle,
 }
 
-impl InForce {
+impl AppliedPolicy {
     /// Finds the program behind a pinned link. `None`: there is none.
     pub fn at(pin: &Path) -> Result<Option<Self>> {
         libbpf_rs::set_print(None);

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use nix::sys::statfs::{CGROUP2_SUPER_MAGIC, statfs};
 
-use super::kernel::{self, Cgroup, Described, InForce};
+use super::kernel::{self, AppliedPolicy, Cgroup, Described};
 use super::{Policy, Written};
 use crate::host_paths::{HostPaths, own_folder};
 use crate::manage::{Host, LoadRequest};
@@ -45,8 +45,8 @@ fn pin(places: &HostPaths) -> PathBuf {
 }
 
 /// The policy in force on this host.
-pub fn in_force(places: &HostPaths) -> Result<Option<InForce>> {
-    InForce::at(&pin(places))
+pub fn in_force(places: &HostPaths) -> Result<Option<AppliedPolicy>> {
+    AppliedPolicy::at(&pin(places))
 }
 
 /// Root of cgroup version 2.

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 pub use file::{PREFIXES_MAX, RULES_MAX, Written, read};
 #[cfg(feature = "load")]
-pub use kernel::{Counters, InForce};
+pub use kernel::{AppliedPolicy, Counters};
 #[cfg(feature = "load")]
 pub use manage::{Applied, Removed, apply, in_force, remove};
 pub use networks::Networks;
