@@ -121,7 +121,7 @@ impl Meter {
     pub fn measure_from_here(&mut self, now: Time) {
         self.measuring = true;
         if let Some(delay) = &mut self.queue_delay {
-            delay.begin(now);
+            *delay = QueueDelay::starting_at(now);
         }
         for flow in &mut self.flows {
             flow.mark = flow.count;

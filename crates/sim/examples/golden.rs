@@ -16,6 +16,14 @@ const SCENARIOS: &[(&str, &str)] = &[
     ("mixed", "rate = '50mbit'\nbuffer = '1bdp'\nflow = ['bbr1*3@0s+1s', 'cubic*3', 'reno,rtt=80ms']"),
     ("crowd", "rate = '100mbit'\nrtt = '20ms'\nbuffer = '1bdp'\nflow = ['bbr1*60@0s+10ms', 'cubic*60@0s+7ms']"),
     ("starved", "rate = '2mbit'\nrtt = '50ms'\nbuffer = '30p'\nflow = ['bbr1*40@0s+10ms', 'cubic*40@0s+9ms']"),
+    (
+        "ties",
+        "rate = '12.112mbit'\nrtt = '16ms'\nbuffer = '41p'\nflow = ['bbr1*7@0s+0ms', 'cubic*3@0s+0ms', 'reno,rtt=8ms']",
+    ),
+    (
+        "ties_loss",
+        "rate = '24.224mbit'\nrtt = '8ms'\nloss = '1%'\nbuffer = '64kB'\nflow = ['bbr3*7@0s+4ms', 'cubic*7@0s+4ms,size=500kB']",
+    ),
     ("loss", "rate = '20mbit'\nloss = '2%'\nack_loss = '5%'\nbuffer = '1bdp'\nflow = ['bbr1', 'cubic']"),
     ("bursts", "rate = '20mbit'\nloss = 'ge:1%,10%,50%'\nbuffer = '1bdp'\nflow = ['bbr1', 'cubic']"),
     ("disorder", "jitter = '5ms:reorder'\nreorder = '1%'\nduplicate = '1%'\nbuffer = '2bdp'\nflow = ['bbr1', 'cubic']"),

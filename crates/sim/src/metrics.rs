@@ -133,9 +133,9 @@ pub struct QueueDelay {
 }
 
 impl QueueDelay {
-    /// Discards earlier values and starts measuring at `now`.
-    pub fn begin(&mut self, now: Time) {
-        *self = Self { from: now, last: now, ..Self::default() };
+    /// Starts measuring at `from`.
+    pub fn starting_at(from: Time) -> Self {
+        Self { from, last: from, ..Self::default() }
     }
 
     /// Records that a packet left the link at `at` after `waited` and its serialisation time `service`. The latter is zero
@@ -323,8 +323,7 @@ mod tests {
     #[test]
     fn queueing_delay_is_weighted_by_time() {
         let at = |ms| Time::ZERO + Span::millis(ms);
-        let mut delay = QueueDelay::default();
-        delay.begin(Time::ZERO);
+        let mut delay = QueueDelay::starting_at(Time::ZERO);
         (1..=1000).for_each(|i| delay.on_left(at(i), Span::millis(50), Span::millis(1)));
         delay.on_left(at(9_000), Span::ZERO, Span::millis(1));
         let over = delay.distribution(at(10_000), 1e-6);

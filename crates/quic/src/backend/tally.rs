@@ -99,7 +99,7 @@ impl Tally {
     /// Starts the measurement at the end of the warm-up.
     pub fn begin(&mut self, now: Time, link: &Link<Queued>) {
         self.is_measuring = true;
-        self.queue_delay.begin(now);
+        self.queue_delay = QueueDelay::starting_at(now);
         self.mark = (*link.stats(), link.capacity_bytes_until(now));
         for flow in &mut self.flows {
             let mut sender = flow.sender.lock();

@@ -11,7 +11,7 @@ impl Simulation<'_> {
     pub(super) fn on_control(&mut self) {
         if !self.measuring && self.now >= self.setup.warmup {
             self.measuring = true;
-            self.queue_delay.begin(self.now);
+            self.path.forward.settle(self.now);
             for flow in &mut self.flows {
                 flow.set_mark();
             }
@@ -26,7 +26,8 @@ impl Simulation<'_> {
             self.act();
         }
         if self.recorder.next() <= self.now {
-            self.recorder.sample(self.now, &self.flows, self.path.forward.links());
+            self.path.forward.settle(self.now);
+            self.recorder.sample(self.now, &mut self.flows, self.path.forward.links());
         }
         self.plan_control();
     }
@@ -51,9 +52,9 @@ impl Simulation<'_> {
         let entered = director.is_behind(&flow.stats.states);
         let idle_restart = !is_ack && emitted > 0 && flow.sender.in_flight() as usize == emitted;
         if director.records() && (is_ack || entered || idle_restart) {
-            self.recorder.sample_inside(self.now, &self.flows, self.path.forward.links(), emitted);
+            self.recorder.sample_inside(self.now, &mut self.flows, self.path.forward.links(), emitted);
         }
-        if director.follow(&flow.stats.states) {
+        if director.follow(&self.flows[0].stats.states) {
             self.plan_control();
         }
     }

@@ -2,6 +2,8 @@
 //! has such flows.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
+use std::collections::VecDeque;
+
 use bbrlab_core::{NANOS_PER_SEC, Rate, Span, State, Time};
 
 use crate::path::flow_seed;
@@ -42,8 +44,11 @@ pub struct FlowStats {
     pub exchanges: Vec<Span>,
     /// Send time of the current request.
     request_sent: Time,
-    /// Counters at the start of measurement.
+    /// Counters at the start of measurement; the receiver's are set first.
     pub mark: FlowBaseline,
+    receiver_is_marked: bool,
+    /// For a receiver ahead of the clock: (time, unique payload bytes received by then), oldest first.
+    received: VecDeque<(Time, u64)>,
 }
 
 /// Both ends of one flow.
@@ -179,17 +184,47 @@ impl Flow {
 
     /// Starts the measurement.
     pub fn set_mark(&mut self) {
-        self.stats.mark = FlowBaseline {
-            bytes: self.receiver.bytes,
-            wire_bytes: self.receiver.wire_bytes,
-            duplicates: self.receiver.duplicates,
-            sender: self.sender.stats,
-            bottleneck: self.stats.bottleneck,
-        };
+        self.mark_receiver();
+        let mark = &mut self.stats.mark;
+        (mark.sender, mark.bottleneck) = (self.sender.stats, self.stats.bottleneck);
+    }
+
+    /// Starts the measurement at the receiver, if it has not started.
+    #[inline]
+    pub fn mark_receiver(&mut self) {
+        if !self.stats.receiver_is_marked {
+            self.stats.receiver_is_marked = true;
+            let (mark, receiver) = (&mut self.stats.mark, &self.receiver);
+            (mark.bytes, mark.wire_bytes, mark.duplicates) = (receiver.bytes, receiver.wire_bytes, receiver.duplicates);
+        }
+    }
+
+    /// Records that the receiver, ahead of the clock, has got what arrives up to and including `at`.
+    pub fn note_received(&mut self, at: Time) {
+        self.stats.received.push_back((at, self.receiver.bytes));
+    }
+
+    /// Unique payload bytes received up to and including `now`, which does not go back.
+    fn received_by(&mut self, now: Time) -> u64 {
+        let received = &mut self.stats.received;
+        while received.get(1).is_some_and(|(at, _)| *at <= now) {
+            received.pop_front();
+        }
+        match received.front() {
+            Some((at, bytes)) => {
+                if *at <= now {
+                    *bytes
+                } else {
+                    0
+                }
+            }
+            None => self.receiver.bytes,
+        }
     }
 
     /// Adds one sample to its series.
-    pub fn sample(&self, column: &mut FlowTrace) {
+    pub fn sample(&mut self, now: Time, column: &mut FlowTrace) {
+        let received_bytes = self.received_by(now);
         let (cc, stats) = (&self.sender.cc, &self.sender.stats);
         let snapshot = cc.snapshot();
         column.cwnd.push(cc.cwnd());
@@ -200,7 +235,7 @@ impl Flow {
         column.min_rtt_us.push(snapshot.min_rtt.map_or(0, |rtt| rtt.as_micros() as u32));
         column.sent_bytes.push(stats.sent_bytes);
         column.acked_bytes.push(stats.acked_bytes);
-        column.received_bytes.push(self.receiver.bytes);
+        column.received_bytes.push(received_bytes);
         column.lost.push(stats.lost);
         column.retransmitted.push(stats.retransmits);
     }

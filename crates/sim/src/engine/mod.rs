@@ -1,8 +1,11 @@
 //! The simulator: virtual time, the link model, and a model of Linux TCP at both ends.
 //! The same setup produces the same bytes.
 //!
-//! Every source of events (the path, each flow's two ends) has one place in a timer tree, so a packet costs three events
+//! Every source of events (the path, each flow's two ends) has one place in a timer tree, so a packet costs at most three events
 //! regardless of the number in flight. For equal times the path comes before the flows, and those in their order.
+//!
+//! Where a packet's fate is known when it is offered, its departure is no event; on a constant path its arrival is none
+//! either: the receiver is then ahead of the clock, and its counters are read as of a time ([`Flow::received_by`]).
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 mod capture;
@@ -43,6 +46,7 @@ pub fn run(setup: &Setup) -> Output {
 /// Runs a scenario to its end and calls `progress` with the simulated time about a hundred times.
 pub fn run_with(setup: &Setup, progress: &mut dyn FnMut(Time)) -> Output {
     let mut simulation = Simulation::new(setup, None);
+    simulation.plan_ahead();
     simulation.run(progress);
     simulation.finish()
 }
@@ -50,9 +54,18 @@ pub fn run_with(setup: &Setup, progress: &mut dyn FnMut(Time)) -> Output {
 /// Runs a scenario to its end. Also returns, for each flow, the completion times of its responses.
 pub fn run_exchanges(setup: &Setup) -> (Output, Vec<Vec<Span>>) {
     let mut simulation = Simulation::new(setup, None);
+    simulation.plan_ahead();
     simulation.run(&mut |_| {});
     let exchanges = simulation.flows.iter_mut().map(|flow| std::mem::take(&mut flow.stats.exchanges)).collect();
     (simulation.finish(), exchanges)
+}
+
+/// Runs a scenario to its end event by event, without planning ahead. The result is the same; for tests.
+#[doc(hidden)]
+pub fn run_by_events(setup: &Setup) -> Output {
+    let mut simulation = Simulation::new(setup, None);
+    simulation.run(&mut |_| {});
+    simulation.finish()
 }
 
 /// Runs a scenario with a script, which may end it before the setup's duration.
@@ -96,6 +109,10 @@ struct Simulation<'a> {
     out: Vec<Segment>,
     /// ACKs just written by a receiver.
     acks: Vec<AckPacket>,
+    /// Segments just offered, with the times at which they arrive.
+    arrivals: Vec<(Time, Segment)>,
+    /// True if segments are delivered when they are offered, ahead of the clock.
+    delivers_ahead: bool,
     /// (flow, bytes) dequeued by access links since the last poll.
     released: Vec<(u32, u32)>,
     queue_delay: QueueDelay,
@@ -115,7 +132,8 @@ struct FlowObserver<'w> {
     capture: &'w mut Option<Box<Capture>>,
     released: &'w mut Vec<(u32, u32)>,
     queue_delay: &'w mut QueueDelay,
-    measuring: bool,
+    /// Start and end of measurement.
+    measured: (Time, Time),
 }
 
 impl PathObserver<Segment> for FlowObserver<'_> {
@@ -157,7 +175,7 @@ impl PathObserver<Segment> for FlowObserver<'_> {
             if let Some(capture) = self.capture {
                 capture.on_segment(at, segment, Tap::BottleneckOut);
             }
-            if self.measuring {
+            if at > self.measured.0 && at <= self.measured.1 {
                 self.queue_delay.on_left(at, stayed.waited, stayed.service);
             }
         } else if segment.hop == ACCESS_HOP {
@@ -174,7 +192,7 @@ macro_rules! observer {
             capture: &mut $simulation.capture,
             released: &mut $simulation.released,
             queue_delay: &mut $simulation.queue_delay,
-            measuring: $simulation.measuring,
+            measured: ($simulation.setup.warmup, $simulation.setup.duration),
         }
     };
 }
@@ -203,8 +221,10 @@ impl<'a> Simulation<'a> {
             capture: Capture::new(setup),
             out: Vec::new(),
             acks: Vec::new(),
+            arrivals: Vec::new(),
+            delivers_ahead: false,
             released: Vec::new(),
-            queue_delay: QueueDelay::default(),
+            queue_delay: QueueDelay::starting_at(setup.warmup),
             measuring: false,
             mark: LinkBaseline::default(),
             events: 0,
@@ -217,6 +237,15 @@ impl<'a> Simulation<'a> {
         }
         simulation.plan_control();
         simulation
+    }
+
+    /// Plans ahead what is known when a packet is offered. Packets are recorded in the order of events, so a capture forbids
+    /// it; so does a run that may end early.
+    fn plan_ahead(&mut self) {
+        if self.capture.is_none() && self.lists == 0 && self.path.plan_ahead() {
+            let has_access = self.setup.flows.iter().any(|flow| flow.access.is_some());
+            self.delivers_ahead = !has_access && self.path.forward.is_constant() && self.path.reverse.is_constant();
+        }
     }
 
     fn run(&mut self, progress: &mut dyn FnMut(Time)) {
@@ -327,7 +356,10 @@ impl<'a> Simulation<'a> {
         if let Some(capture) = &mut self.capture {
             capture.on_sent(self.now, &self.out[from..]);
         }
-        if self.setup.flows[index].access.is_some() {
+        if self.delivers_ahead {
+            self.path.forward.send_burst(self.now, &self.out[from..], observer!(self), &mut self.arrivals);
+            self.deliver_ahead(index);
+        } else if self.setup.flows[index].access.is_some() {
             for place in from..self.out.len() {
                 self.path.forward.offer(self.now, self.out[place], None, observer!(self));
                 if !self.released.is_empty() {
@@ -338,6 +370,37 @@ impl<'a> Simulation<'a> {
             self.path.forward.offer_burst(self.now, &self.out[from..], observer!(self));
         }
         self.out.truncate(from);
+    }
+
+    /// Delivers the segments just offered to their receiver, at the times at which they arrive. Its timers due before go first.
+    #[inline]
+    fn deliver_ahead(&mut self, index: usize) {
+        let mut arrivals = std::mem::take(&mut self.arrivals);
+        for (at, segment) in arrivals.drain(..) {
+            if at > self.setup.duration {
+                break;
+            }
+            while self.flows[index].receiver.next_time() < at {
+                let due = self.flows[index].receiver.next_time();
+                self.flows[index].receiver.on_timer(due, &mut self.acks);
+                self.send_acks(due, index);
+            }
+            let flow = &mut self.flows[index];
+            if at > self.setup.warmup {
+                flow.mark_receiver();
+            }
+            flow.on_segment(at, &segment, &mut self.acks);
+            if self.setup.sample.is_some() {
+                flow.note_received(at);
+            }
+            if !self.acks.is_empty() {
+                self.send_acks(at, index);
+            }
+        }
+        arrivals.clear();
+        self.arrivals = arrivals;
+        let receiver = self.flows[index].receiver.next_time();
+        self.timers.set_by(self.source(index, RECEIVER), receiver);
     }
 
     /// Delivers a segment to its receiver.
@@ -355,7 +418,7 @@ impl<'a> Simulation<'a> {
         }
         self.timers.set_by(self.source(index, RECEIVER), receiver);
         if !self.acks.is_empty() {
-            self.send_acks(index);
+            self.send_acks(self.now, index);
         }
     }
 
@@ -389,19 +452,19 @@ impl<'a> Simulation<'a> {
         flow.receiver.on_timer(self.now, &mut self.acks);
         let receiver = flow.receiver.next_time();
         self.timers.set(self.source(index, RECEIVER), receiver);
-        self.send_acks(index);
+        self.send_acks(self.now, index);
     }
 
-    /// Sends the ACKs just written by a receiver, unless they are lost.
-    fn send_acks(&mut self, index: usize) {
+    /// Sends the ACKs that a receiver wrote at `at`, unless they are lost.
+    fn send_acks(&mut self, at: Time, index: usize) {
         let (holds, mss) = (self.path.reverse.holds_acks(), u64::from(self.setup.flows[index].mss));
         for ack in &mut self.acks {
             let mut lost = false;
             ack.flow = index as u32;
             let held = if holds { ack.held_bytes(mss) } else { None };
-            self.path.reverse.offer(self.now, *ack, held, &mut LossObserver(&mut lost));
+            self.path.reverse.offer(at, *ack, held, &mut LossObserver(&mut lost));
             if let Some(capture) = &mut self.capture {
-                capture.on_ack_sent(self.now, index, ack, lost);
+                capture.on_ack_sent(at, index, ack, lost);
             }
         }
         self.acks.clear();

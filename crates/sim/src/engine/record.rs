@@ -43,10 +43,10 @@ impl Recorder {
     }
 
     /// Takes one sample of all series.
-    pub fn sample(&mut self, now: Time, flows: &[Flow], links: &[Link<Segment>]) {
+    pub fn sample(&mut self, now: Time, flows: &mut [Flow], links: &[Link<Segment>]) {
         self.trace.t_ns.push(now.as_nanos());
         for (column, flow) in self.trace.flows.iter_mut().zip(flows) {
-            flow.sample(column);
+            flow.sample(now, column);
         }
         for (column, link) in self.trace.links.iter_mut().zip(links) {
             column.sample(link);
@@ -59,7 +59,7 @@ impl Recorder {
 
     /// Takes one sample of all series, with the first flow's model before `emitted` new segments are counted.
     #[cold]
-    pub fn sample_inside(&mut self, now: Time, flows: &[Flow], links: &[Link<Segment>], emitted: usize) {
+    pub fn sample_inside(&mut self, now: Time, flows: &mut [Flow], links: &[Link<Segment>], emitted: usize) {
         let next = self.next;
         self.sample(now, flows, links);
         self.next = next;

@@ -7,7 +7,8 @@ use crate::record::packets::Packets;
 use crate::record::summary::{FlowCounts, LinkCounts, NS_TO_MS, summarise};
 
 impl Simulation<'_> {
-    pub(super) fn finish(self) -> Output {
+    pub(super) fn finish(mut self) -> Output {
+        self.path.forward.settle(self.now);
         let flows: Vec<FlowCounts<'_>> = self.flows.iter().map(super::Flow::counts).collect();
         let mut result = summarise(self.setup, "sim", self.now, &flows, &self.link_counts());
         result.events = self.events;

@@ -87,6 +87,19 @@ impl<T: Copy> DelayLine<T> {
         self.delay
     }
 
+    /// True if every item arrives one constant delay after it was sent.
+    pub const fn is_plain(&self) -> bool {
+        self.is_plain
+    }
+
+    /// Arrival time of an item that is sent at `now` and not put on the line. Items are sent in order.
+    #[inline]
+    pub fn arrival_of(&mut self, now: Time) -> Time {
+        debug_assert!(self.is_plain, "arrivals of this line are not known");
+        self.latest = self.latest.max(now + self.delay);
+        self.latest
+    }
+
     /// Number of items in transit.
     pub fn len(&self) -> usize {
         match &self.store {

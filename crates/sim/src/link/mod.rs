@@ -24,6 +24,7 @@ mod serialiser;
 pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
+mod timetable;
 
 use bbrlab_core::{Span, Time};
 

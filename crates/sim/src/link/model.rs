@@ -12,6 +12,7 @@ use super::opportunities::Opportunities;
 use super::policer::TokenBucket;
 use super::queue::Queue;
 use super::serialiser::Serialiser;
+use super::timetable::Timetable;
 use super::{Departure, LinkPacket, LinkStats, Verdict};
 
 /// One link. A host offers packets as they arrive and takes departures as they become due: before it offers at `now`, it has
@@ -27,6 +28,8 @@ pub struct Link<P> {
     policer: Option<TokenBucket>,
     loss: LossModel,
     tally: Tally,
+    /// Departures, where the host has asked for them in advance.
+    timetable: Option<Timetable>,
     /// Capacity up to `since`, in bits times 10⁹.
     capacity: u128,
     since: Time,
@@ -70,6 +73,7 @@ impl<P: LinkPacket> Link<P> {
             policer: config.policer.map(TokenBucket::new),
             loss: LossModel::new(config.loss, seed),
             tally: Tally::default(),
+            timetable: None,
             capacity: 0,
             since: Time::ZERO,
         }
@@ -79,6 +83,7 @@ impl<P: LinkPacket> Link<P> {
     /// (a delivery trace: at its next opportunity after `now`).
     #[inline(always)] // once a burst, once for the rest
     pub fn offer(&mut self, now: Time, packet: P) -> Verdict {
+        debug_assert!(self.timetable.is_none(), "offered to a link that plans ahead");
         debug_assert!(now <= self.next, "offered at {now:?}, after the departure due at {:?}", self.next);
         self.tally.stats.arrivals += 1;
         if let Some(policer) = &mut self.policer
@@ -95,6 +100,53 @@ impl<P: LinkPacket> Link<P> {
             self.wake(now);
         }
         verdict
+    }
+
+    /// Plans departures when packets are offered, if their times are known then. The host calls it before its first packet,
+    /// offers packets by [`Self::plan`], and does not change the link.
+    pub fn plan_ahead(&mut self) -> bool {
+        let is_known = matches!((&self.service, &self.queue), (Server::Rate, Queue::DropTail(_)))
+            && self.policer.is_none()
+            && self.rate().as_bits_per_sec() > 0;
+        if is_known {
+            self.timetable = Some(Timetable::new());
+        }
+        is_known
+    }
+
+    /// True if departures are planned.
+    #[inline]
+    pub const fn plans_ahead(&self) -> bool {
+        self.timetable.is_some()
+    }
+
+    /// Does the work of [`Self::offer`] and [`Self::depart`] for a link that plans ahead: returns the departure, in the
+    /// future, or that the packet is dropped.
+    #[inline]
+    pub fn plan(&mut self, now: Time, packet: P) -> Result<Departure<P>, Verdict> {
+        let (timetable, stats) = (self.timetable.as_mut().expect("the link plans ahead"), &mut self.tally.stats);
+        stats.arrivals += 1;
+        let wire_bytes = packet.wire_bytes();
+        let begin = if timetable.idle_from <= now {
+            self.serialiser.rest();
+            now
+        } else if timetable.has_room(now, self.limit, wire_bytes, stats) {
+            timetable.idle_from
+        } else {
+            stats.drops += 1;
+            return Err(Verdict::Dropped);
+        };
+        let at = self.serialiser.start(begin, wire_bytes);
+        let lost = !self.loss.is_none() && self.loss.lose();
+        timetable.add(now, at, wire_bytes, lost, stats);
+        Ok(Departure { packet, at, queue_delay: begin.since(now), service: at.since(begin), lost })
+    }
+
+    /// Brings the counters of a link that plans ahead up to `now`.
+    pub fn settle(&mut self, now: Time) {
+        if let Some(timetable) = &mut self.timetable {
+            timetable.settle(now, &mut self.tally.stats);
+        }
     }
 
     /// Time at which [`Self::depart`] is due; [`Time::NEVER`] when idle. Exception: a demand link whose grant is above its
@@ -130,6 +182,7 @@ impl<P: LinkPacket> Link<P> {
     /// Changes the rate; the remaining bits of the packet being sent leave at the new one. A link with another service has a
     /// constant rate from now on.
     pub fn set_rate(&mut self, now: Time, rate: Rate) {
+        debug_assert!(self.timetable.is_none(), "changed a link that plans ahead");
         self.capacity = self.capacity_units(now);
         self.since = now;
         match std::mem::replace(&mut self.service, Server::Rate) {
@@ -179,13 +232,15 @@ impl<P: LinkPacket> Link<P> {
 
     /// Packets waiting or being sent.
     pub fn queue_packets(&self) -> u32 {
-        let packets = self.queue.len() + usize::from(self.serving.is_some());
+        let planned = self.timetable.as_ref().map_or(0, Timetable::packets);
+        let packets = planned + self.queue.len() + usize::from(self.serving.is_some());
         u32::try_from(packets).unwrap_or(u32::MAX)
     }
 
     /// Bytes waiting or being sent; the packet being sent counts in full.
     pub fn queue_bytes(&self) -> u64 {
-        self.queue.bytes() + self.serving.as_ref().map_or(0, |serving| serving.packet.wire_bytes().into())
+        let planned = self.timetable.as_ref().map_or(0, Timetable::bytes);
+        planned + self.queue.bytes() + self.serving.as_ref().map_or(0, |serving| serving.packet.wire_bytes().into())
     }
 
     /// Current rate; zero for a delivery trace, which has none.

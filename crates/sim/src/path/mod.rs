@@ -160,6 +160,12 @@ impl<D: PathPacket, A: PathPacket> Path<D, A> {
         Self { forward, reverse, schedule: setup.schedule.clone(), next_change: 0 }
     }
 
+    /// Plans each packet's departure when it is offered, if nothing that happens later can change it. Called before the first
+    /// packet by a driver that does not [`Self::act`]. Observers then get departures in advance.
+    pub fn plan_ahead(&mut self) -> bool {
+        self.schedule.is_empty() && self.forward.plan_ahead()
+    }
+
     /// Time of the schedule's next change.
     #[inline]
     pub fn next_change(&self) -> Time {

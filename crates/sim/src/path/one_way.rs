@@ -4,7 +4,9 @@
 use bbrlab_core::{Span, Time};
 
 use super::{ACCESS_HOP, Direction, FlowSharing, PathObserver, PathPacket, SojournTime, flow_seed, seed};
-use crate::link::{AckAggregation, AckHold, DelayConfig, DelayLine, Link, LinkConfig, Loss, LossModel, Verdict};
+use crate::link::{
+    AckAggregation, AckHold, DelayConfig, DelayLine, Departure, Link, LinkConfig, Loss, LossModel, Verdict,
+};
 use crate::setup::{ChangeKind, FlowSetup, PathSetup, Setup};
 use crate::timer_tree::{TimerTree, WIDTH};
 
@@ -74,10 +76,8 @@ impl<P: PathPacket> OneWay<P> {
 
     /// Creates a direction for ACKs: loss and holding, no links.
     pub fn for_acks(setup: &Setup, half: Direction, users: FlowSharing) -> Self {
-        let users = FlowSharing {
-            per_flow_delay: users.per_flow_delay || setup.path.ack_aggregation != AckAggregation::None,
-            ..users
-        };
+        // Each flow's ACKs have a line of their own, so that simultaneous ones arrive in the order of the flows.
+        let users = FlowSharing { per_flow_delay: true, ..users };
         let plain = PathSetup { jitter: Span::ZERO, reorder: 0.0, duplicate: 0.0, ..setup.path };
         let mut direction = Self::bare(setup, half, &plain, users, SEED_OF_ACKS);
         direction.loss = LossModel::new(setup.path.ack_loss, seed(setup.seed, 4_000_000));
@@ -165,6 +165,9 @@ impl<P: PathPacket> OneWay<P> {
         let Some(first) = packets.first() else { return };
         let hop = self.route(first).entry;
         let index = usize::from(hop);
+        if self.links[index].plans_ahead() {
+            return self.plan_burst(now, packets, observer);
+        }
         let link = &mut self.links[index];
         let due = link.next_departure();
         let mut refused = 0;
@@ -181,6 +184,55 @@ impl<P: PathPacket> OneWay<P> {
         if drops {
             self.note_drops(index, observer);
         }
+    }
+
+    /// Plans each packet's departure from the link when the packet is offered, if departures are known then. Called before the
+    /// first packet by a driver that does not change the path.
+    pub(super) fn plan_ahead(&mut self) -> bool {
+        // Behind another shared link, offers would not come in order.
+        self.shared == 1 && self.links[0].plan_ahead()
+    }
+
+    /// True if arrivals are known as soon as departures are.
+    pub fn is_constant(&self) -> bool {
+        self.loss.is_none() && self.holds.is_empty() && self.lines.iter().all(DelayLine::is_plain)
+    }
+
+    /// Does the work of [`Self::offer_burst`] on a constant path that plans ahead. Appends the packets that arrive, with the
+    /// times at which they do, to `arrivals`.
+    #[inline]
+    pub fn send_burst(
+        &mut self,
+        now: Time,
+        packets: &[P],
+        observer: &mut impl PathObserver<P>,
+        arrivals: &mut Vec<(Time, P)>,
+    ) {
+        let Some(first) = packets.first() else { return };
+        let Self { links, lines, routes, .. } = self;
+        let line = &mut lines[routes[first.flow() as usize].line];
+        let mut refused = 0;
+        for packet in packets {
+            match links[0].plan(now, packet.into_queue()) {
+                Ok(departure) => {
+                    let mut packet = P::from_queue(departure.packet);
+                    let stayed = SojournTime { waited: departure.queue_delay, service: departure.service };
+                    observer.on_departed(departure.at, &mut packet, stayed, departure.lost, true);
+                    if departure.lost {
+                        observer.on_lost(&packet);
+                    } else {
+                        arrivals.push((line.arrival_of(departure.at), packet));
+                    }
+                }
+                Err(_) => refused += 1,
+            }
+        }
+        observer.on_burst(now, packets, refused, true);
+    }
+
+    /// Brings the counters of links that plan ahead up to `now`.
+    pub fn settle(&mut self, now: Time) {
+        self.links.iter_mut().for_each(|link| link.settle(now));
     }
 
     /// Handles the next event, at [`Self::next`]: a packet arrives at the other end, or moves on inside.
@@ -353,6 +405,15 @@ impl<P: PathPacket> OneWay<P> {
             hop => usize::from(hop),
         };
         let link = &mut self.links[index];
+        if link.plans_ahead() {
+            let planned = link.plan(now, packet.into_queue());
+            let verdict = planned.as_ref().map_or_else(|verdict| *verdict, |_| Verdict::Queued);
+            observer.on_offered(now, &packet, verdict, index == self.bottleneck);
+            if let Ok(departure) = planned {
+                self.leave(departure, index, observer);
+            }
+            return;
+        }
         let due = link.next_departure();
         let verdict = link.offer(now, packet.into_queue());
         let (next, drops) = (link.next_departure(), link.has_dropped());
@@ -373,24 +434,40 @@ impl<P: PathPacket> OneWay<P> {
         let (next, drops) = (link.next_departure(), link.has_dropped());
         self.agenda.set(index, next);
         if let Some(departure) = departure {
-            let mut packet = P::from_queue(departure.packet);
-            let (at, lost) = (departure.at, departure.lost);
-            let stayed = SojournTime { waited: departure.queue_delay, service: departure.service };
-            observer.on_departed(at, &mut packet, stayed, lost, index == self.bottleneck);
-            if lost {
-                observer.on_lost(&packet);
-            } else {
-                let route = self.route(&packet);
-                packet.set_hop(if packet.hop() == ACCESS_HOP { route.first } else { packet.hop() + 1 });
-                if packet.hop() < route.past {
-                    self.offer_to_link(at, packet, observer);
-                } else {
-                    self.propagate(at, packet, route.line, observer);
-                }
-            }
+            self.leave(departure, index, observer);
         }
         if drops {
             self.note_drops(index, observer);
+        }
+    }
+
+    /// Passes a packet that leaves a link to the next one, or on to its delay line.
+    #[inline]
+    fn leave(&mut self, departure: Departure<P::Queued>, index: usize, observer: &mut impl PathObserver<P>) {
+        let mut packet = P::from_queue(departure.packet);
+        let (at, lost) = (departure.at, departure.lost);
+        let stayed = SojournTime { waited: departure.queue_delay, service: departure.service };
+        observer.on_departed(at, &mut packet, stayed, lost, index == self.bottleneck);
+        if lost {
+            observer.on_lost(&packet);
+            return;
+        }
+        let route = self.route(&packet);
+        packet.set_hop(if packet.hop() == ACCESS_HOP { route.first } else { packet.hop() + 1 });
+        if packet.hop() < route.past {
+            self.offer_to_link(at, packet, observer);
+        } else {
+            self.propagate(at, packet, route.line, observer);
+        }
+    }
+
+    /// Does the work of [`Self::offer_burst`] at a link that plans ahead.
+    #[inline(never)]
+    fn plan_burst(&mut self, now: Time, packets: &[P], observer: &mut impl PathObserver<P>) {
+        for packet in packets {
+            let mut packet = *packet;
+            packet.set_hop(0);
+            self.offer_to_link(now, packet, observer);
         }
     }
 
