@@ -109,8 +109,6 @@ struct Simulation<'a> {
     out: Vec<Segment>,
     /// ACKs just written by a receiver.
     acks: Vec<AckPacket>,
-    /// Segments just offered, with the times at which they arrive.
-    arrivals: Vec<(Time, Segment)>,
     /// True if segments are delivered when they are offered, ahead of the clock.
     delivers_ahead: bool,
     /// (flow, bytes) dequeued by access links since the last poll.
@@ -184,6 +182,28 @@ impl PathObserver<Segment> for FlowObserver<'_> {
     }
 }
 
+/// Path observer of planned departures from a constant path's one link.
+struct QueueObserver<'w> {
+    queue_delay: &'w mut QueueDelay,
+    measured: (Time, Time),
+}
+
+impl PathObserver<Segment> for QueueObserver<'_> {
+    #[inline]
+    fn on_departed(
+        &mut self,
+        at: Time,
+        _segment: &mut Segment,
+        stayed: SojournTime,
+        _lost: bool,
+        _is_bottleneck: bool,
+    ) {
+        if at > self.measured.0 && at <= self.measured.1 {
+            self.queue_delay.on_left(at, stayed.waited, stayed.service);
+        }
+    }
+}
+
 /// Borrows the path observer while the engine works on the path.
 macro_rules! observer {
     ($simulation:ident) => {
@@ -221,7 +241,6 @@ impl<'a> Simulation<'a> {
             capture: Capture::new(setup),
             out: Vec::new(),
             acks: Vec::new(),
-            arrivals: Vec::new(),
             delivers_ahead: false,
             released: Vec::new(),
             queue_delay: QueueDelay::starting_at(setup.warmup),
@@ -357,8 +376,7 @@ impl<'a> Simulation<'a> {
             capture.on_sent(self.now, &self.out[from..]);
         }
         if self.delivers_ahead {
-            self.path.forward.send_burst(self.now, &self.out[from..], observer!(self), &mut self.arrivals);
-            self.deliver_ahead(index);
+            self.deliver_ahead(index, from);
         } else if self.setup.flows[index].access.is_some() {
             for place in from..self.out.len() {
                 self.path.forward.offer(self.now, self.out[place], None, observer!(self));
@@ -372,35 +390,35 @@ impl<'a> Simulation<'a> {
         self.out.truncate(from);
     }
 
-    /// Delivers the segments just offered to their receiver, at the times at which they arrive. Its timers due before go first.
-    #[inline]
-    fn deliver_ahead(&mut self, index: usize) {
-        let mut arrivals = std::mem::take(&mut self.arrivals);
-        for (at, segment) in arrivals.drain(..) {
-            if at > self.setup.duration {
-                break;
+    /// Offers the segments in `out` from place `from` on to a constant path, and delivers them to their receiver at the times at
+    /// which they arrive.
+    #[inline(always)] // runs for each burst
+    fn deliver_ahead(&mut self, index: usize, from: usize) {
+        let Self { setup, flows, path, out, acks, queue_delay, .. } = self;
+        let flow = &mut flows[index];
+        let mut observer = QueueObserver { queue_delay, measured: (setup.warmup, setup.duration) };
+        let refused = path.forward.send_burst(self.now, &out[from..], &mut observer, |segment, at| {
+            if at > setup.duration {
+                return;
             }
-            while self.flows[index].receiver.next_time() < at {
-                let due = self.flows[index].receiver.next_time();
-                self.flows[index].receiver.on_timer(due, &mut self.acks);
-                self.send_acks(due, index);
+            // A timer due at this moment is handled after the arrival.
+            while flow.receiver.next_time() < at {
+                let due = flow.receiver.next_time();
+                flow.receiver.on_timer(due, acks);
+                acks.drain(..).for_each(|ack| path.reverse.send(due, ack.of(index)));
             }
-            let flow = &mut self.flows[index];
-            if at > self.setup.warmup {
+            if at > setup.warmup {
                 flow.mark_receiver();
             }
-            flow.on_segment(at, &segment, &mut self.acks);
-            if self.setup.sample.is_some() {
+            flow.on_segment(at, segment, acks);
+            if setup.sample.is_some() {
                 flow.note_received(at);
             }
-            if !self.acks.is_empty() {
-                self.send_acks(at, index);
-            }
-        }
-        arrivals.clear();
-        self.arrivals = arrivals;
-        let receiver = self.flows[index].receiver.next_time();
-        self.timers.set_by(self.source(index, RECEIVER), receiver);
+            acks.drain(..).for_each(|ack| path.reverse.send(at, ack.of(index)));
+        });
+        let counts = &mut flow.stats.bottleneck;
+        *counts = (counts.0 + (out.len() - from) as u64, counts.1 + refused);
+        self.timers.set_by(FLOW_SOURCES * index + RECEIVER, flow.receiver.next_time());
     }
 
     /// Delivers a segment to its receiver.
@@ -460,7 +478,7 @@ impl<'a> Simulation<'a> {
         let (holds, mss) = (self.path.reverse.holds_acks(), u64::from(self.setup.flows[index].mss));
         for ack in &mut self.acks {
             let mut lost = false;
-            ack.flow = index as u32;
+            *ack = ack.of(index);
             let held = if holds { ack.held_bytes(mss) } else { None };
             self.path.reverse.offer(at, *ack, held, &mut LossObserver(&mut lost));
             if let Some(capture) = &mut self.capture {

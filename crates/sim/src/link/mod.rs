@@ -58,6 +58,19 @@ pub enum Verdict {
     Dropped,
 }
 
+/// Departure of a packet from a link that plans ahead; the fields are those of [`Departure`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlannedDeparture {
+    /// Time at which its last bit leaves.
+    pub at: Time,
+    /// Queueing delay.
+    pub queue_delay: Span,
+    /// Serialisation time.
+    pub service: Span,
+    /// True if it will be lost behind the serialiser.
+    pub lost: bool,
+}
+
 /// A packet that left the serialiser.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Departure<P> {

@@ -13,7 +13,7 @@ use super::policer::TokenBucket;
 use super::queue::Queue;
 use super::serialiser::Serialiser;
 use super::timetable::Timetable;
-use super::{Departure, LinkPacket, LinkStats, Verdict};
+use super::{Departure, LinkPacket, LinkStats, PlannedDeparture, Verdict};
 
 /// One link. A host offers packets as they arrive and takes departures as they become due: before it offers at `now`, it has
 /// taken every departure before `now`.
@@ -123,10 +123,9 @@ impl<P: LinkPacket> Link<P> {
     /// Does the work of [`Self::offer`] and [`Self::depart`] for a link that plans ahead: returns the departure, in the
     /// future, or that the packet is dropped.
     #[inline]
-    pub fn plan(&mut self, now: Time, packet: P) -> Result<Departure<P>, Verdict> {
+    pub fn plan(&mut self, now: Time, wire_bytes: u32) -> Result<PlannedDeparture, Verdict> {
         let (timetable, stats) = (self.timetable.as_mut().expect("the link plans ahead"), &mut self.tally.stats);
         stats.arrivals += 1;
-        let wire_bytes = packet.wire_bytes();
         let begin = if timetable.idle_from <= now {
             self.serialiser.rest();
             now
@@ -139,7 +138,7 @@ impl<P: LinkPacket> Link<P> {
         let at = self.serialiser.start(begin, wire_bytes);
         let lost = !self.loss.is_none() && self.loss.lose();
         timetable.add(now, at, wire_bytes, lost, stats);
-        Ok(Departure { packet, at, queue_delay: begin.since(now), service: at.since(begin), lost })
+        Ok(PlannedDeparture { at, queue_delay: begin.since(now), service: at.since(begin), lost })
     }
 
     /// Brings the counters of a link that plans ahead up to `now`.

@@ -5,7 +5,8 @@ use bbrlab_core::{Span, Time};
 
 use super::{ACCESS_HOP, Direction, FlowSharing, PathObserver, PathPacket, SojournTime, flow_seed, seed};
 use crate::link::{
-    AckAggregation, AckHold, DelayConfig, DelayLine, Departure, Link, LinkConfig, Loss, LossModel, Verdict,
+    AckAggregation, AckHold, DelayConfig, DelayLine, Departure, Link, LinkConfig, LinkPacket, Loss, LossModel,
+    PlannedDeparture, Verdict,
 };
 use crate::setup::{ChangeKind, FlowSetup, PathSetup, Setup};
 use crate::timer_tree::{TimerTree, WIDTH};
@@ -198,36 +199,49 @@ impl<P: PathPacket> OneWay<P> {
         self.loss.is_none() && self.holds.is_empty() && self.lines.iter().all(DelayLine::is_plain)
     }
 
-    /// Does the work of [`Self::offer_burst`] on a constant path that plans ahead. Appends the packets that arrive, with the
-    /// times at which they do, to `arrivals`.
+    /// Does the work of [`Self::offer_burst`] on a constant path that plans ahead: calls `arrive` for each packet that arrives,
+    /// with the time at which it does. Returns the number of packets that the link refused.
     #[inline]
     pub fn send_burst(
         &mut self,
         now: Time,
         packets: &[P],
         observer: &mut impl PathObserver<P>,
-        arrivals: &mut Vec<(Time, P)>,
-    ) {
-        let Some(first) = packets.first() else { return };
-        let Self { links, lines, routes, .. } = self;
-        let line = &mut lines[routes[first.flow() as usize].line];
+        mut arrive: impl FnMut(&P, Time),
+    ) -> u64 {
+        let Some(first) = packets.first() else { return 0 };
+        let line = &mut self.lines[self.routes[first.flow() as usize].line];
+        let link = &mut self.links[0];
         let mut refused = 0;
         for packet in packets {
-            match links[0].plan(now, packet.into_queue()) {
-                Ok(departure) => {
-                    let mut packet = P::from_queue(departure.packet);
-                    let stayed = SojournTime { waited: departure.queue_delay, service: departure.service };
-                    observer.on_departed(departure.at, &mut packet, stayed, departure.lost, true);
-                    if departure.lost {
+            let mut packet = *packet;
+            match link.plan(now, packet.into_queue().wire_bytes()) {
+                Ok(planned) => {
+                    let stayed = SojournTime { waited: planned.queue_delay, service: planned.service };
+                    observer.on_departed(planned.at, &mut packet, stayed, planned.lost, true);
+                    if planned.lost {
                         observer.on_lost(&packet);
                     } else {
-                        arrivals.push((line.arrival_of(departure.at), packet));
+                        arrive(&packet, line.arrival_of(planned.at));
                     }
                 }
                 Err(_) => refused += 1,
             }
         }
-        observer.on_burst(now, packets, refused, true);
+        refused
+    }
+
+    /// Does the work of [`Self::offer`] on a constant path without links. Each flow's packets are sent in order.
+    #[inline]
+    pub fn send(&mut self, at: Time, packet: P) {
+        let index = self.route(&packet).line;
+        let line = &mut self.lines[index];
+        let was_empty = line.is_empty();
+        line.push(at, packet);
+        if was_empty {
+            let next = line.next();
+            self.agenda.set(self.links.len() + index, next);
+        }
     }
 
     /// Brings the counters of links that plan ahead up to `now`.
@@ -406,11 +420,11 @@ impl<P: PathPacket> OneWay<P> {
         };
         let link = &mut self.links[index];
         if link.plans_ahead() {
-            let planned = link.plan(now, packet.into_queue());
-            let verdict = planned.as_ref().map_or_else(|verdict| *verdict, |_| Verdict::Queued);
-            observer.on_offered(now, &packet, verdict, index == self.bottleneck);
-            if let Ok(departure) = planned {
-                self.leave(departure, index, observer);
+            let queued = packet.into_queue();
+            let planned = link.plan(now, queued.wire_bytes());
+            observer.on_offered(now, &packet, planned.err().unwrap_or(Verdict::Queued), index == self.bottleneck);
+            if let Ok(PlannedDeparture { at, queue_delay, service, lost }) = planned {
+                self.leave(Departure { packet: queued, at, queue_delay, service, lost }, index, observer);
             }
             return;
         }

@@ -120,6 +120,13 @@ pub struct AckPacket {
 }
 
 impl AckPacket {
+    /// The same ACK as this flow's, by its index.
+    #[inline]
+    #[must_use]
+    pub const fn of(self, flow: usize) -> Self {
+        Self { flow: flow as u32, ..self }
+    }
+
     /// Bytes first reported by this ACK, which is its size where a path holds ACKs by volume. A SYN-ACK is not held.
     #[inline]
     pub const fn held_bytes(&self, mss: u64) -> Option<u64> {

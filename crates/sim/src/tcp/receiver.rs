@@ -11,6 +11,8 @@ use super::timers::{TICK, fires_at};
 use super::undo::stamp;
 use crate::setup::{AckEvery, HostSetup, Rwnd};
 
+/// Silence beyond an RTT after which ACKs are sent immediately. Source: the RTO of Linux `tcp_event_data_recv`, at its least.
+const SILENCE: Span = Span::millis(200);
 /// ACKs sent immediately after a long silence or a duplicate. Source: Linux `TCP_MAX_QUICKACKS`.
 const QUICK_ACKS: u32 = 16;
 /// ACKs sent immediately at the start, where the first segment also makes the window grow. Source: Linux `tcp_grow_window`.
@@ -75,6 +77,8 @@ pub struct Receiver {
     echo_ce: bool,
     window: Window,
     last_arrival: Time,
+    /// True under Linux's default rules: no ECN, GRO, autotuning or rule of its own.
+    has_default_rules: bool,
     /// Payload lengths of out-of-order segments that differ from the MSS: (segment, bytes).
     short: Vec<(u64, u16)>,
 }
@@ -137,6 +141,7 @@ impl Receiver {
             echo_ce: false,
             window: Window { kind: rwnd, now, mark: (0, Time::ZERO) },
             last_arrival: Time::ZERO,
+            has_default_rules: !host.ecn && host.gro.is_none() && host.ack.is_none() && !matches!(rwnd, Rwnd::Auto(_)),
             short: Vec::new(),
         }
     }
@@ -153,7 +158,50 @@ impl Receiver {
     }
 
     /// Processes a segment and pushes the ACKs that are due now.
+    #[inline]
     pub fn on_segment(&mut self, now: Time, segment: &Segment, acks: &mut Vec<AckPacket>) {
+        // Most segments are the next in order, with nothing missing.
+        if segment.seq == self.next
+            && self.ranges.is_empty()
+            && self.has_default_rules
+            && segment.marks & mark::NO_DATA == 0
+            && segment.sent >= self.ts_recent
+            && now.since(self.last_arrival) <= self.srtt + SILENCE
+        {
+            self.take_in_order(now, segment, acks);
+        } else {
+            self.take_any(now, segment, acks);
+        }
+    }
+
+    /// Does the work of [`Self::take_any`] for such a segment.
+    #[inline(always)] // runs for most segments
+    fn take_in_order(&mut self, now: Time, segment: &Segment, acks: &mut Vec<AckPacket>) {
+        let len = u64::from(segment.len);
+        self.wire_bytes += u64::from(crate::link::LinkPacket::wire_bytes(segment));
+        if segment.seq <= self.acknowledged {
+            self.ts_recent = segment.sent;
+        }
+        self.last_arrival = now;
+        self.bytes += len;
+        self.fresh += 1;
+        self.next += 1;
+        self.unacked_bytes += len;
+        self.in_order_bytes += len;
+        let want = if self.must_ack_now(segment) { AckDecision::Now } else { AckDecision::Delayed };
+        self.decide(now, want, acks);
+    }
+
+    /// True if data received in order is acknowledged at once. An application that empties the socket triggers an ACK of
+    /// pushed data: Linux `tcp_cleanup_rbuf`.
+    #[inline]
+    fn must_ack_now(&self, segment: &Segment) -> bool {
+        let is_taken = self.is_prompt && (segment.marks & mark::PUSH != 0 || u64::from(segment.len) < self.mss);
+        self.quick > 0 || self.unacked_bytes > self.mss || is_taken
+    }
+
+    #[inline(never)]
+    fn take_any(&mut self, now: Time, segment: &Segment, acks: &mut Vec<AckPacket>) {
         self.wire_bytes += u64::from(crate::link::LinkPacket::wire_bytes(segment));
         if segment.marks & mark::SYN != 0 {
             let window = self.window.now;
@@ -180,7 +228,7 @@ impl Receiver {
         if segment.seq <= self.acknowledged {
             self.ts_recent = segment.sent;
         }
-        if now.since(self.last_arrival) > self.srtt + Span::millis(200) {
+        if now.since(self.last_arrival) > self.srtt + SILENCE {
             self.quick = QUICK_ACKS; // after a silence the sender's window may be small
         }
         self.last_arrival = now;
@@ -296,9 +344,7 @@ impl Receiver {
             self.ranges.pop_front();
             self.absorb(start, end);
         }
-        // An application that empties the socket triggers an ACK of pushed data: Linux `tcp_cleanup_rbuf`.
-        let is_taken = self.is_prompt && (segment.marks & mark::PUSH != 0 || u64::from(segment.len) < self.mss);
-        if filled && self.ranges.is_empty() || self.quick > 0 || self.unacked_bytes > self.mss || is_taken {
+        if filled && self.ranges.is_empty() || self.must_ack_now(segment) {
             AckDecision::Now
         } else if self.ranges.is_empty() {
             AckDecision::Delayed
