@@ -17,7 +17,7 @@ pub(crate) mod signature {
     pub(crate) use crate::units::{Rate, Span, Time};
 }
 
-/// Window, rate and application limit after an event.
+/// Window, rate, application limit and state after an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Outputs {
@@ -29,6 +29,8 @@ pub struct Outputs {
     pub pacing_rate: Option<Rate>,
     /// True if samples of the data now in flight would measure the algorithm, not the path.
     pub is_app_limited: bool,
+    /// State of the algorithm.
+    pub state: State,
 }
 
 impl Outputs {
@@ -40,6 +42,7 @@ impl Outputs {
             cwnd_bytes: algorithm.cwnd_bytes(mss),
             pacing_rate: algorithm.pacing_rate(),
             is_app_limited: algorithm.wants_app_limited(),
+            state: algorithm.state(),
         }
     }
 }

@@ -72,7 +72,8 @@ fn the_defaults_are_those_that_the_documentation_states() {
     assert!(!(min.needs_pacing() || min.supports_ecn() || min.in_slow_start() || min.wants_app_limited()));
     assert_eq!((min.min_tso_segs(), min.state()), (2, State::CongestionAvoidance));
     assert_eq!(min.snapshot(), Snapshot::of(State::CongestionAvoidance));
-    assert_eq!(min.outputs(100), Outputs { cwnd: 7, cwnd_bytes: 700, pacing_rate: None, is_app_limited: false });
+    let state = State::CongestionAvoidance;
+    assert_eq!(min.outputs(100), Outputs { cwnd: 7, cwnd_bytes: 700, pacing_rate: None, is_app_limited: false, state });
 }
 
 #[test]

@@ -12,6 +12,7 @@ use crate::registry::{AlgorithmConfig, AnyAlgorithm};
 use crate::resume::Resume;
 use crate::rtt::RttEstimator;
 use crate::sampler::{PacketToken, RateSampler};
+use crate::state::State;
 use crate::units::{Rate, Span, Time};
 
 /// A bound below this would stop the flow for good. Ours: a byte a second.
@@ -35,6 +36,7 @@ pub struct Controller<A: Algorithm = AnyAlgorithm> {
     cwnd: u32,
     cwnd_bytes: u64,
     pacing_rate: Option<Rate>,
+    state: State,
     mss: u32,
     ca_state: CaState,
     /// Latest time reported by the host; an earlier one counts as this.
@@ -91,6 +93,7 @@ impl<A: Algorithm> Controller<A> {
             cwnd: 0,
             cwnd_bytes: 0,
             pacing_rate: None,
+            state: State::Startup,
             mss: init.mss.max(1),
             ca_state: CaState::Open,
             now: init.now,
@@ -152,6 +155,7 @@ impl<A: Algorithm> Controller<A> {
         self.cwnd = outputs.cwnd;
         self.cwnd_bytes = outputs.cwnd_bytes;
         self.pacing_rate = outputs.pacing_rate;
+        self.state = outputs.state;
         if let Resume::Jumped { cwnd_bytes, rate, .. } = self.resume {
             self.raise_outputs(cwnd_bytes, rate);
         }

@@ -131,7 +131,8 @@ impl<A: Algorithm> Controller<A> {
     /// State of the algorithm.
     #[inline]
     pub fn state(&self) -> State {
-        self.algorithm.state()
+        debug_assert_eq!(self.state, self.algorithm.state(), "a state that no event has reported");
+        self.state
     }
 
     /// Read-only view of the algorithm's model, and the cause of its last transition.

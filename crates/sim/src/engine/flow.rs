@@ -80,7 +80,7 @@ impl Flow {
     }
 
     /// Delivers a segment to the receiver. Returns true if it completes the requested data.
-    #[inline]
+    #[inline(always)] // runs for each segment
     pub fn on_segment(&mut self, now: Time, segment: &Segment, acks: &mut Vec<AckPacket>) -> bool {
         let before = self.receiver.bytes;
         self.receiver.on_segment(now, segment, acks);

@@ -40,14 +40,18 @@ const RECEIVER: usize = 1;
 
 /// Runs a scenario to its end.
 pub fn run(setup: &Setup) -> Output {
-    run_with(setup, &mut |_| {})
+    let mut simulation = Simulation::new(setup, None);
+    simulation.plan_ahead();
+    simulation.run();
+    simulation.finish()
 }
 
 /// Runs a scenario to its end and calls `progress` with the simulated time about a hundred times.
 pub fn run_with(setup: &Setup, progress: &mut dyn FnMut(Time)) -> Output {
     let mut simulation = Simulation::new(setup, None);
     simulation.plan_ahead();
-    simulation.run(progress);
+    simulation.report_progress(progress);
+    simulation.run();
     simulation.finish()
 }
 
@@ -55,7 +59,7 @@ pub fn run_with(setup: &Setup, progress: &mut dyn FnMut(Time)) -> Output {
 pub fn run_exchanges(setup: &Setup) -> (Output, Vec<Vec<Span>>) {
     let mut simulation = Simulation::new(setup, None);
     simulation.plan_ahead();
-    simulation.run(&mut |_| {});
+    simulation.run();
     let exchanges = simulation.flows.iter_mut().map(|flow| std::mem::take(&mut flow.stats.exchanges)).collect();
     (simulation.finish(), exchanges)
 }
@@ -64,14 +68,14 @@ pub fn run_exchanges(setup: &Setup) -> (Output, Vec<Vec<Span>>) {
 #[doc(hidden)]
 pub fn run_by_events(setup: &Setup) -> Output {
     let mut simulation = Simulation::new(setup, None);
-    simulation.run(&mut |_| {});
+    simulation.run();
     simulation.finish()
 }
 
 /// Runs a scenario with a script, which may end it before the setup's duration.
 pub fn run_scripted(setup: &Setup, script: &Script) -> Output {
     let mut simulation = Simulation::new(setup, Some(script));
-    simulation.run(&mut |_| {});
+    simulation.run();
     simulation.finish()
 }
 
@@ -80,7 +84,7 @@ pub fn run_scripted(setup: &Setup, script: &Script) -> Output {
 pub fn run_observed(setup: &Setup, observer: &mut dyn observe::Observer) -> Output {
     let mut simulation = Simulation::new(setup, None);
     simulation.observer = Some(observer);
-    simulation.run(&mut |_| {});
+    simulation.run();
     simulation.observe_end();
     simulation.finish()
 }
@@ -267,21 +271,23 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    fn run(&mut self, progress: &mut dyn FnMut(Time)) {
+    /// Runs to the end.
+    fn run(&mut self) {
+        self.run_until(self.setup.duration);
+        if !self.is_over {
+            self.now = self.horizon;
+        }
+    }
+
+    /// Runs almost to the end, in equal steps, and reports each.
+    fn report_progress(&mut self, progress: &mut dyn FnMut(Time)) {
         let duration = self.setup.duration;
         let step = Span::nanos(duration.as_nanos() / PROGRESS_REPORTS);
         let mut until = Time::ZERO + step;
         while until < duration && step > Span::ZERO {
             self.run_until(until);
-            if self.horizon < until {
-                return; // ended by the script
-            }
             progress(until);
             until += step;
-        }
-        self.run_until(duration);
-        if !self.is_over {
-            self.now = self.horizon;
         }
     }
 

@@ -122,7 +122,7 @@ impl<P: LinkPacket> Link<P> {
 
     /// Does the work of [`Self::offer`] and [`Self::depart`] for a link that plans ahead: returns the departure, in the
     /// future, or that the packet is dropped.
-    #[inline]
+    #[inline(always)] // runs for each packet
     pub fn plan(&mut self, now: Time, wire_bytes: u32) -> Result<PlannedDeparture, Verdict> {
         let (timetable, stats) = (self.timetable.as_mut().expect("the link plans ahead"), &mut self.tally.stats);
         stats.arrivals += 1;

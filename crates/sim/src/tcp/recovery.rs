@@ -61,7 +61,7 @@ impl Sender {
         if let Some(seq) = ack.dsack {
             self.take_dsack(now, seq, &mut seen);
         }
-        if ack.sack != [(0, 0); SACK_BLOCKS] {
+        if ack.sack[0] != (0, 0) {
             self.take_sack(now, ack, &mut seen, &mut batch);
         }
         if seen.late.is_some() && (self.cc.ca_state() != CaState::Loss || self.undo_marker.is_some()) {

@@ -31,7 +31,8 @@ impl Probe {
 }
 
 pub(crate) const RATE: Rate = Rate::bits_per_sec(1_234_000);
-pub(crate) const OUTPUTS: Outputs = Outputs { cwnd: 13, cwnd_bytes: 14, pacing_rate: None, is_app_limited: true };
+pub(crate) const OUTPUTS: Outputs =
+    Outputs { cwnd: 13, cwnd_bytes: 14, pacing_rate: None, is_app_limited: true, state: State::Loss };
 pub(crate) const PROCESSED: Outputs = Outputs { cwnd: 15, ..OUTPUTS };
 
 impl Algorithm for Probe {
