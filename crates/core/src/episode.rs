@@ -7,8 +7,6 @@ use crate::units::Time;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Nothing,
-    /// The episode is over.
-    Over,
     /// The episode was spurious: none of the packets marked lost was lost.
     Undone,
 }
@@ -19,13 +17,15 @@ pub(crate) struct Episode {
     began: Option<Time>,
     /// Packets marked lost since then that have not arrived; a mark makes them infinitely many, since it proves congestion.
     missing: u64,
+    /// A packet sent after the beginning has been delivered: the ACK in progress is the last of the episode.
+    is_over: bool,
 }
 
 impl Episode {
     // spec: RFC 9002 §7.3.2
     pub(crate) fn on_lost(&mut self, now: Time, packets: u32) {
         if self.began.is_none() {
-            *self = Self { began: Some(now), missing: 0 };
+            *self = Self { began: Some(now), ..Self::default() };
         }
         self.missing = self.missing.saturating_add(packets.into());
     }
@@ -44,15 +44,21 @@ impl Episode {
         if late > 0 && self.missing < u64::MAX {
             self.missing = self.missing.saturating_sub(late);
             if self.missing == 0 {
-                self.began = None;
+                *self = Self::default();
                 return Outcome::Undone;
             }
         }
-        if sent > began {
-            self.began = None;
-            return Outcome::Over;
-        }
+        self.is_over |= sent > began;
         Outcome::Nothing
+    }
+
+    /// Ends an episode that is over. Returns true if there was one.
+    pub(crate) fn end(&mut self) -> bool {
+        let was_over = self.is_over;
+        if was_over {
+            *self = Self::default();
+        }
+        was_over
     }
 }
 
@@ -69,8 +75,11 @@ mod tests {
         episode.on_lost(AT(10), 1);
         assert_eq!(episode.on_delivered(AT(10), 0), Outcome::Nothing);
         episode.on_lost(AT(20), 1);
-        assert_eq!(episode.on_delivered(AT(11), 0), Outcome::Over);
+        assert!(!episode.end());
+        episode.on_delivered(AT(11), 0);
+        assert!(episode.end() && !episode.end());
         assert_eq!(episode.on_delivered(AT(30), 0), Outcome::Nothing);
+        assert!(!episode.end());
     }
 
     #[test]
@@ -87,6 +96,7 @@ mod tests {
         episode.on_lost(AT(10), 1);
         episode.on_marks(AT(11));
         assert_eq!(episode.on_delivered(AT(5), 9), Outcome::Nothing);
-        assert_eq!(episode.on_delivered(AT(12), 0), Outcome::Over);
+        episode.on_delivered(AT(12), 0);
+        assert!(episode.end());
     }
 }

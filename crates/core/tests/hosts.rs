@@ -24,6 +24,8 @@ mod quic_ack;
 mod quic_tests;
 #[path = "hosts/receiver.rs"]
 mod receiver;
+#[path = "hosts/recovery.rs"]
+mod recovery;
 #[path = "hosts/smallest.rs"]
 mod smallest;
 #[path = "hosts/smallest_tests.rs"]

@@ -41,6 +41,7 @@ impl<A: Algorithm> Controller<A> {
             });
             self.note_outputs();
         }
+        self.end_episode(); // one that is over; this loss begins the next
         if let Some(episode) = &mut self.episode {
             episode.on_lost(now, loss.packets);
             if self.ca_state < CaState::Recovery {
@@ -77,6 +78,7 @@ impl<A: Algorithm> Controller<A> {
     pub fn on_persistent_congestion(&mut self, now: Time) {
         let first = self.ca_state != CaState::Loss;
         let now = self.clock(now);
+        self.end_episode();
         if let Some(episode) = &mut self.episode {
             episode.on_lost(now, 0);
         }
@@ -115,6 +117,9 @@ impl<A: Algorithm> Controller<A> {
         self.sampler.on_congestion_mark(packets);
         self.algorithm.on_congestion_mark(packets);
         self.resume.end();
+        if packets > 0 {
+            self.end_episode();
+        }
         if packets > 0 && self.ca_state < CaState::Cwr {
             if let Some(episode) = &mut self.episode {
                 episode.on_marks(now);

@@ -282,9 +282,8 @@ impl<A: Algorithm> Controller<A> {
         self.undelivered -= volume;
         self.sampler.on_delivered(volume, &batch.newest, batch.number);
         if let Some(episode) = &mut self.episode {
-            let outcome = episode.on_delivered(batch.newest.send_time(), batch.late_packets);
-            if outcome != Outcome::Nothing {
-                self.end_episode(outcome);
+            if episode.on_delivered(batch.newest.send_time(), batch.late_packets) == Outcome::Undone {
+                self.undo_episode();
             }
         }
         let send_time = if batch.newest.is_retransmit() { None } else { Some(batch.newest.send_time()) };
@@ -329,11 +328,18 @@ impl<A: Algorithm> Controller<A> {
     }
 
     #[cold]
-    fn end_episode(&mut self, outcome: Outcome) {
-        if outcome == Outcome::Undone {
-            self.on_undo(self.now);
-        }
+    fn undo_episode(&mut self) {
+        self.on_undo(self.now);
         self.change_ca_state(CaState::Open);
+    }
+
+    /// Ends the controller's own loss episode if it is over. The ACK that shows it has updated the model before: a round of loss
+    /// begins with the episode, and is judged by that same ACK.
+    #[inline]
+    fn end_episode(&mut self) {
+        if self.episode.as_mut().is_some_and(Episode::end) {
+            self.change_ca_state(CaState::Open);
+        }
     }
 
     /// Ends an ACK: updates the model by everything reported since [`Self::on_delivered`]. An ACK of another path changes nothing.
@@ -422,6 +428,7 @@ impl<A: Algorithm> Controller<A> {
         if self.take(&outputs) {
             self.sampler.on_app_limited(self.volume(after));
         }
+        self.end_episode();
     }
 
     /// An [`Ack`] that delivers nothing, for events outside ACKs.
