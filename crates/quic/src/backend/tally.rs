@@ -131,10 +131,10 @@ impl Tally {
     /// Adds one row to all series, with the first flow's values from `reported` if given.
     fn take_row(&mut self, at: Time, reported: Option<SenderSample>, links: &[Link<Queued>]) {
         self.trace.t_ns.push(at.as_nanos());
-        for (index, (column, flow)) in self.trace.flows.iter_mut().zip(&self.flows).enumerate() {
+        for (index, (column, flow)) in self.trace.flows.iter_mut().zip(&mut self.flows).enumerate() {
             let received = flow.counts.received;
-            if let Some(tcp) = &flow.tcp {
-                tcp.sample(column);
+            if let Some(tcp) = &mut flow.tcp {
+                tcp.sample(at, column);
                 continue;
             }
             match reported.filter(|_| index == 0) {
