@@ -6,6 +6,7 @@ use crate::event::{Ack, Init};
 use crate::params::params;
 use crate::sampler::RateSampler;
 use crate::snapshot::Snapshot;
+use crate::units::Rate;
 
 params! {
     /// The parameters of a constant window.
@@ -15,15 +16,21 @@ params! {
     }
 }
 
-/// A flow with a constant window.
+/// A flow with a constant window, or with the window and rate that its host sets.
 #[derive(Clone, Debug)]
 pub struct Fixed {
     cwnd: u32,
+    pacing_rate: Option<Rate>,
 }
 
 impl Fixed {
     pub(crate) const fn new(params: &FixedParams, _init: &Init) -> Self {
-        Self { cwnd: params.cwnd }
+        Self { cwnd: params.cwnd, pacing_rate: None }
+    }
+
+    /// Sets the window, at least one packet, and the pacing rate.
+    pub(crate) fn set(&mut self, cwnd: u32, pacing_rate: Option<Rate>) {
+        (self.cwnd, self.pacing_rate) = (cwnd.max(1), pacing_rate);
     }
 }
 
@@ -36,6 +43,10 @@ impl Algorithm for Fixed {
 
     fn cwnd(&self) -> u32 {
         self.cwnd
+    }
+
+    fn pacing_rate(&self) -> Option<Rate> {
+        self.pacing_rate
     }
 
     fn snapshot(&self) -> Snapshot {

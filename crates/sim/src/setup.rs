@@ -12,6 +12,7 @@ use crate::link::{AckAggregation, Buffer, LinkConfig, Loss};
 use crate::metrics::secs;
 use crate::record::packets::Tap;
 use crate::record::result::FlowResult;
+use crate::tcp::External;
 
 /// Complete input of a run: the same setup produces the same bytes.
 #[derive(Clone, Debug)]
@@ -107,6 +108,8 @@ pub struct FlowSetup {
     pub algorithm: AlgorithmConfig,
     /// Congestion controller of a QUIC stack, used instead of it.
     pub peer: Option<Peer>,
+    /// Congestion control outside of core, which sets window and rate of the algorithm `fixed`. The simulator alone supports it.
+    pub external: Option<External>,
     /// True if its transport is the TCP model in every virtual-time backend that has it, those of QUIC stacks included: `tcp:NAME`.
     pub is_tcp: bool,
     /// Time at which its SYN is sent.
@@ -343,6 +346,7 @@ impl FlowSetup {
     pub fn cc(&self) -> &'static str {
         match self.peer {
             Some(peer) => peer.name,
+            None if let Some(external) = &self.external => external.name(),
             None if self.is_tcp => over_tcp(self.algorithm.name()),
             None => self.algorithm.name(),
         }
@@ -354,6 +358,7 @@ impl FlowSetup {
             name: name.into(),
             algorithm,
             peer: None,
+            external: None,
             is_tcp: false,
             start: Time::ZERO,
             stop: None,

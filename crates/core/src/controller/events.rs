@@ -10,6 +10,16 @@ use crate::resume::Resume;
 use crate::sampler::{PacketToken, RateSampler};
 use crate::units::{Rate, Span, Time};
 
+impl Controller {
+    /// Sets the window in packets and the pacing rate of the algorithm `fixed`, for a host that computes them itself. Returns
+    /// false for any other algorithm, which is not changed.
+    pub fn set_fixed(&mut self, cwnd: u32, pacing_rate: Option<Rate>) -> bool {
+        let is_fixed = self.algorithm.set_fixed(cwnd, pacing_rate);
+        self.note_outputs();
+        is_fixed
+    }
+}
+
 impl<A: Algorithm> Controller<A> {
     /// Reports packets marked lost. If the controller keeps the count, a loss of more than was in flight is ignored.
     // spec: draft-ietf-ccwg-bbr #per-loss-steps HandleLostPacket

@@ -13,6 +13,7 @@ use crate::event::Init;
 use crate::fixed::{Fixed, FixedParams};
 use crate::loss_based::{LossBased, RenoParams};
 use crate::params::{MAX_PARAMS, ParamError, ParamSpec, collect};
+use crate::units::Rate;
 #[cfg(feature = "variants")]
 use crate::variant::{Davis, DavisParams, Variant, VariantName, VariantParams};
 
@@ -50,6 +51,15 @@ pub struct PlotStyle {
     pub dash: u8,
     /// Element of `MARKERS`.
     pub marker: &'static str,
+}
+
+impl AnyAlgorithm {
+    /// Sets window and rate of `fixed`. Returns false for any other algorithm.
+    pub(crate) fn set_fixed(&mut self, cwnd: u32, pacing_rate: Option<Rate>) -> bool {
+        let Any::Fixed(fixed) = &mut self.0 else { return false };
+        fixed.set(cwnd, pacing_rate);
+        true
+    }
 }
 
 declare::algorithms! {

@@ -14,6 +14,7 @@ mod flow;
 #[doc(hidden)]
 pub mod observe;
 mod record;
+mod stepper;
 mod summary;
 
 use bbrlab_core::{Span, Time};
@@ -30,6 +31,7 @@ use crate::timer_tree::{TimerTree, WIDTH};
 use capture::Capture;
 pub use flow::Flow;
 use record::Recorder;
+pub use stepper::Stepper;
 
 /// Event sources per flow.
 const FLOW_SOURCES: usize = 2;

@@ -385,6 +385,7 @@ impl Scenario {
             name,
             algorithm: spec.algorithm,
             peer: spec.peer,
+            external: None,
             is_tcp: spec.is_tcp,
             start: Time::nanos(start),
             stop: options.stop.map(TimeSpan::time),

@@ -3,6 +3,7 @@
 
 mod app;
 mod bursts;
+mod external;
 mod limits;
 pub mod packet;
 mod rack;
@@ -14,6 +15,7 @@ mod timers;
 mod undo;
 
 pub use app::App;
+pub use external::{AckEvent, External, ExternalControl, Steering};
 pub use packet::{AckPacket, HEADER_BYTES, SACK_BLOCKS, Segment, mark};
 pub use receiver::Receiver;
 pub use sender::{Sender, SenderStats};

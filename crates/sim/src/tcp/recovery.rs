@@ -109,7 +109,14 @@ impl Sender {
         info.is_ack_delayed = seen.short_only && prior_sacked == 0 && delivered == 1;
         info.may_raise_cwnd = Some(if self.rack.reordering > REORDERING { progress } else { seen.acked > 0 });
         info.is_unpaced = self.pacing_rate().is_none();
-        self.cc.on_ack(open, &info);
+        if self.steered.is_none() {
+            self.cc.on_ack(open, &info);
+        } else {
+            // The sample of this ACK ends with it.
+            let before = self.cc.sampler().newest_delivered_before();
+            self.cc.on_ack(open, &info);
+            self.steer(now, rtt, delivered, before);
+        }
         if seen.new_data_first && self.write(now, u32::MAX, out) == 0 {
             self.frto = false; // nothing may be sent that could decide it
         }

@@ -7,6 +7,7 @@ use std::ops::Range;
 use bbrlab_core::{Controller, Flight, Init, PacketToken, Rate, Sent, Span, Time};
 
 use super::app::App;
+use super::external::Steered;
 use super::packet::{Segment, mark};
 use super::rack::Rack;
 use super::scoreboard::Scoreboard;
@@ -111,6 +112,8 @@ pub struct Sender {
     has_host_queue: bool,
     pub(super) host_queue: u64,
     tsq_blocked: bool,
+    /// A congestion control outside of core, if it has one.
+    pub(super) steered: Option<Box<Steered>>,
     /// Counters.
     pub stats: SenderStats,
 }
@@ -123,7 +126,7 @@ impl Sender {
         let cc = Controller::new(&setup.algorithm, &init).with_host_recovery();
         Self {
             flow,
-            paced: setup.host.pacing || cc.needs_pacing(),
+            paced: setup.host.pacing || cc.needs_pacing() || setup.external.is_some(),
             cc,
             board: Scoreboard::default(),
             app: App::new(setup.traffic.clone(), setup.start, setup.stop),
@@ -171,6 +174,7 @@ impl Sender {
             has_host_queue: setup.access.is_some(),
             host_queue: 0,
             tsq_blocked: false,
+            steered: setup.external.clone().map(|external| Box::new(Steered::new(external))),
             stats: SenderStats::default(),
         }
     }
@@ -254,6 +258,7 @@ impl Sender {
         self.cwnd_stamp = now;
         self.timer = Timer::default();
         self.app = App::new(setup.traffic.clone(), now, setup.stop);
+        self.start_steering(now);
         // The handshake's last packet leaves on its own, before any data: Linux `tcp_rcv_synsent_state_process`.
         out.push(Segment { seq: 0, sent: now, flow: self.flow, len: 0, hop: 0, marks: mark::BARE });
         self.pump(now, out);

@@ -223,6 +223,7 @@ impl Dice {
             name: format!("{name}#{index}"),
             algorithm: AlgorithmConfig::named(name).expect("a listed algorithm exists"),
             peer: None,
+            external: None,
             is_tcp: false,
             start,
             stop: self.one_in(6).then(|| start + Span::nanos(1 + self.0.below(setup.duration.as_nanos()))),

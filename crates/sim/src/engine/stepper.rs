@@ -1,0 +1,135 @@
+//! A simulation that its caller advances, reads in between, and ends.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use bbrlab_core::Time;
+
+use super::Simulation;
+use crate::record::Output;
+use crate::setup::Setup;
+
+/// A simulation that is advanced step by step. Its result equals that of [`super::run`].
+pub struct Stepper<'a>(Simulation<'a>);
+
+impl<'a> Stepper<'a> {
+    /// Creates a simulation at time zero.
+    pub fn new(setup: &'a Setup) -> Self {
+        let mut simulation = Simulation::new(setup, None);
+        simulation.plan_ahead();
+        simulation.delivers_ahead = false; // no receiver is ahead of what the caller reads
+        Self(simulation)
+    }
+
+    /// Handles every event up to and including `until`, at most to the setup's end. Does nothing for a time in the past.
+    pub fn step_until(&mut self, until: Time) {
+        let simulation = &mut self.0;
+        let until = until.min(simulation.setup.duration);
+        if until > simulation.now && !simulation.is_over {
+            simulation.run_until(until);
+            if !simulation.is_over {
+                simulation.now = until;
+            }
+        }
+    }
+
+    /// Current time.
+    pub const fn now(&self) -> Time {
+        self.0.now
+    }
+
+    /// True at the setup's end, or once the last list of objects is complete.
+    pub fn is_over(&self) -> bool {
+        self.0.is_over || self.0.now >= self.0.setup.duration
+    }
+
+    /// Unique payload bytes that have reached the flow's receiver.
+    pub fn received_bytes(&self, flow: usize) -> u64 {
+        self.0.flows[flow].receiver.bytes
+    }
+
+    /// Packets waiting or being sent at the bottleneck.
+    pub fn queue_packets(&mut self) -> u32 {
+        self.0.path.forward.settle(self.0.now);
+        self.0.path.forward.bottleneck().queue_packets()
+    }
+
+    /// Segments that the flow has marked lost.
+    pub fn lost(&self, flow: usize) -> u64 {
+        self.0.flows[flow].sender.stats.lost
+    }
+
+    /// Runs to the end and returns the results.
+    pub fn finish(mut self) -> Output {
+        self.0.run();
+        self.0.finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bbrlab_core::{AlgorithmConfig, Rate, Span};
+
+    use super::*;
+    use crate::engine::run;
+    use crate::link::Buffer;
+    use crate::setup::FlowSetup;
+    use crate::tcp::{AckEvent, External, ExternalControl, Steering};
+
+    fn setup(flows: &[&str]) -> Setup {
+        let flow = |(index, name): (usize, &&str)| {
+            FlowSetup::bulk(format!("{name}#{index}"), AlgorithmConfig::named(name).unwrap())
+        };
+        let flows = flows.iter().enumerate().map(flow).collect();
+        let rate = Rate::bits_per_sec(20_000_000);
+        Setup {
+            sample: Some(Span::millis(10)),
+            ..Setup::one_link(rate, Span::millis(20), Buffer::Packets(60), Span::secs(5), flows)
+        }
+    }
+
+    #[test]
+    fn a_run_in_steps_equals_one_in_a_piece() {
+        let setup = setup(&["bbr3", "cubic"]);
+        let mut stepper = Stepper::new(&setup);
+        let mut received = 0;
+        while !stepper.is_over() {
+            stepper.step_until(stepper.now() + Span::micros(37_123));
+            assert!(stepper.received_bytes(0) >= received && stepper.queue_packets() <= 61);
+            received = stepper.received_bytes(0);
+        }
+        let (mut steps, whole) = (stepper.finish(), run(&setup));
+        steps.result.events = whole.result.events;
+        assert_eq!((steps.result, steps.trace), (whole.result, whole.trace));
+    }
+
+    /// A window of the path's BDP, paced at the link's rate.
+    struct Ideal {
+        acks: u64,
+    }
+
+    impl ExternalControl for Ideal {
+        fn on_start(&mut self, _now: Time, mss: u32) -> Steering {
+            assert_eq!(mss, 1448);
+            Steering { cwnd: 10, pacing_rate: None }
+        }
+
+        fn on_ack(&mut self, ack: &AckEvent) -> Steering {
+            self.acks += 1;
+            assert!(ack.delivered_total >= self.acks && ack.min_rtt.unwrap() >= Span::millis(20));
+            if self.acks > 100 {
+                let rate = ack.delivery_rate.unwrap().as_bits_per_sec();
+                assert!((17_000_000..20_000_000).contains(&rate), "{rate}");
+            }
+            Steering { cwnd: 34, pacing_rate: Some(Rate::bits_per_sec(19_100_000)) }
+        }
+    }
+
+    #[test]
+    fn an_external_control_decides_on_window_and_rate() {
+        let mut setup = setup(&["fixed"]);
+        setup.flows[0].external = Some(External::new("ideal", Ideal { acks: 0 }));
+        let result = run(&setup).result;
+        let flow = &result.flows[0];
+        assert_eq!((flow.cc.as_str(), result.bottleneck.drops), ("ideal", 0));
+        assert!(flow.goodput_bps > 18.3e6 && flow.rtt(|rtt| rtt.p95) < 23.0, "{flow:?}");
+    }
+}
