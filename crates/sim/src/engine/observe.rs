@@ -67,7 +67,7 @@ pub struct FlowEnd {
 }
 
 /// Callbacks for the events of a run.
-pub trait Observer {
+pub trait Observer: Send {
     /// Called when a flow emitted data.
     fn sent(&mut self, _sent: &Sent) {}
     /// Called at the end with a link's counters and the number of packets that it holds.

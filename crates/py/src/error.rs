@@ -1,0 +1,98 @@
+//! Exceptions: `ScenarioError` for bad input, `InternalError` for faults of ours.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use bbrlab_sim::scenario::{Problem, ReadError, ScenarioError as Fault};
+use pyo3::create_exception;
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+
+create_exception!(
+    bbrlab,
+    ScenarioError,
+    PyValueError,
+    "A scenario that cannot be read or run. Its text is the command's line; `where` names the key, `found` and `accepted` the values where they are known."
+);
+create_exception!(
+    bbrlab,
+    InternalError,
+    PyRuntimeError,
+    "A fault in bbrlab itself; please report it with the scenario."
+);
+
+/// Place, value found and values accepted, as far as an error has them.
+#[derive(Default)]
+struct Facts {
+    place: String,
+    found: Option<String>,
+    accepted: Option<String>,
+}
+
+fn raise(line: String, facts: Facts) -> PyErr {
+    // A scenario in Python has no file, whose name would come first.
+    let error = ScenarioError::new_err(line.trim_start_matches(": ").to_owned());
+    let set = Python::attach(|py| {
+        let value = error.value(py);
+        value.setattr("where", facts.place)?;
+        value.setattr("found", facts.found)?;
+        value.setattr("accepted", facts.accepted)
+    });
+    set.err().unwrap_or(error)
+}
+
+/// An error of the key `place`.
+pub fn scenario(place: &str, message: &str) -> PyErr {
+    raise(format!("{place}: {message}"), Facts { place: place.to_owned(), ..Facts::default() })
+}
+
+/// An error of the simulator's crate.
+pub fn sim(error: &bbrlab_sim::Error) -> PyErr {
+    use bbrlab_sim::Error;
+    let facts = match error {
+        Error::Toml { source, .. } | Error::Json { source, .. } => read(source),
+        Error::Flag { source, .. } | Error::Line { source, .. } | Error::File { source, .. } => fault(source),
+        Error::Scenario(source) => fault(source),
+        _ => Facts::default(),
+    };
+    raise(error.to_string(), facts)
+}
+
+fn fault(source: &Fault) -> Facts {
+    // A message reads "what was found; what is accepted".
+    let (found, accepted) = match source.message.split_once("; ") {
+        Some((found, accepted)) => (found.to_owned(), Some(accepted.to_owned())),
+        None => (source.message.clone(), None),
+    };
+    Facts { place: source.path.clone(), found: Some(found), accepted }
+}
+
+fn read(source: &ReadError) -> Facts {
+    let place = source.path();
+    let (found, accepted) = match &source.problem {
+        Problem::UnknownKey { key, known } => (Some(key.clone()), Some(known.join(", "))),
+        Problem::MissingKey(key) => (None, Some((*key).to_owned())),
+        Problem::WrongType { found, accepted } => (Some(found.clone()), Some(accepted.clone())),
+        Problem::Value(message) => (Some(message.clone()), None),
+    };
+    Facts { place, found, accepted }
+}
+
+/// An error of a session.
+pub fn lab(error: &bbrlab_lab::Error) -> PyErr {
+    match error {
+        bbrlab_lab::Error::Sim(source) => sim(source),
+        bbrlab_lab::Error::Scenario(source) => raise(source.to_string(), fault(source)),
+        other => raise(other.to_string(), Facts::default()),
+    }
+}
+
+/// A fault of ours.
+pub fn internal(message: &str) -> PyErr {
+    InternalError::new_err(message.to_owned())
+}
+
+/// Adds both to the module.
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let py = module.py();
+    module.add("ScenarioError", py.get_type::<ScenarioError>())?;
+    module.add("InternalError", py.get_type::<InternalError>())
+}

@@ -1,0 +1,57 @@
+//! Work beside the interpreter: it runs on threads of its own, while the calling thread answers Ctrl-C.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
+use pyo3::prelude::*;
+
+use crate::error;
+
+/// Interval at which signals are checked. Ours: an interrupted run ends within a tenth of a second.
+const CHECK: Duration = Duration::from_millis(20);
+
+/// Runs `work` without the interpreter's lock. It ends early, once it reads its flag, if a signal raises an exception.
+pub fn run<T: Send>(py: Python<'_>, work: impl FnOnce(&AtomicBool) -> T + Send) -> PyResult<T> {
+    let is_cancelled = AtomicBool::new(false);
+    py.detach(|| {
+        std::thread::scope(|scope| {
+            let (done, wait) = channel();
+            let is_cancelled = &is_cancelled;
+            scope.spawn(move || {
+                let outcome = catch_unwind(AssertUnwindSafe(|| work(is_cancelled)));
+                // The receiver waits until this thread ends.
+                let _ = done.send(outcome);
+            });
+            let mut raised = None;
+            loop {
+                match wait.recv_timeout(CHECK) {
+                    Ok(Ok(value)) => return raised.map_or(Ok(value), Err),
+                    Ok(Err(cause)) => return Err(panicked(cause.as_ref())),
+                    Err(RecvTimeoutError::Disconnected) => {
+                        return Err(error::internal("a thread ended without a result"));
+                    }
+                    Err(RecvTimeoutError::Timeout) => {}
+                }
+                if raised.is_none() {
+                    raised = Python::attach(|py| py.check_signals()).err();
+                    if raised.is_some() {
+                        is_cancelled.store(true, Ordering::Relaxed);
+                    }
+                }
+            }
+        })
+    })
+}
+
+fn panicked(cause: &(dyn std::any::Any + Send)) -> PyErr {
+    let text = cause.downcast_ref::<String>().map(String::as_str).or(cause.downcast_ref::<&str>().copied());
+    error::internal(text.unwrap_or("a panic"))
+}
+
+/// Turns a panic into an exception.
+pub fn caught<T>(work: impl FnOnce() -> T) -> PyResult<T> {
+    catch_unwind(AssertUnwindSafe(work)).map_err(|cause| panicked(cause.as_ref()))
+}

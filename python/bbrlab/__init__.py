@@ -1,0 +1,41 @@
+"""BBR congestion control: a simulator, the algorithms themselves, and environments for learning.
+
+>>> import bbrlab
+>>> r = bbrlab.run(rate="100mbit", rtt="40ms", buffer="1bdp", flows=["bbr3", "cubic@5s"], duration="30s")
+>>> round(r.groups["bbr3"].share, 2)
+0.33
+
+Keywords, values and figures are those of the command `bbrlab run`; the same seed gives the same bytes.
+"""
+
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+
+from bbrlab._bbrlab import Ack, Controller, InternalError, ScenarioError, Table, Token, __version__
+from bbrlab._catalogue import algorithms, keys, parameters
+from bbrlab._result import Comparison, Page, Record, Result, compare, read
+from bbrlab._run import Algorithm, Scenario, arun, run
+from bbrlab._sweep import sweep
+
+__all__ = [
+    "Ack",
+    "Algorithm",
+    "Comparison",
+    "Controller",
+    "InternalError",
+    "Page",
+    "Record",
+    "Result",
+    "Scenario",
+    "ScenarioError",
+    "Table",
+    "Token",
+    "__version__",
+    "algorithms",
+    "arun",
+    "compare",
+    "keys",
+    "parameters",
+    "read",
+    "run",
+    "sweep",
+]

@@ -1,0 +1,251 @@
+"""Results: the command's document with attributes, its series as Arrow tables, and its page."""
+
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+
+from __future__ import annotations
+
+import html
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bbrlab import _bbrlab
+
+if TYPE_CHECKING:
+    from bbrlab._run import Scenario
+
+
+class Record(Mapping[str, Any]):
+    """A table of the document, whose keys are attributes too."""
+
+    __slots__ = ("_table",)
+
+    def __init__(self, table: dict[str, Any]) -> None:
+        self._table = table
+
+    def __getitem__(self, key: str) -> Any:
+        return _wrapped(self._table[key])
+
+    def __getattr__(self, key: str) -> Any:
+        if key.startswith("__"):
+            raise AttributeError(key)
+        try:
+            return _wrapped(self._table[key])
+        except KeyError:
+            raise AttributeError(f"no {key!r}; there are {', '.join(self._table)}") from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._table)
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self._table]
+
+    def __repr__(self) -> str:
+        return f"Record({self._table!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Record, (self._table,))
+
+
+def _wrapped(value: Any) -> Any:
+    if isinstance(value, dict):
+        return Record(value)
+    if isinstance(value, list):
+        return [_wrapped(one) for one in value]
+    return value
+
+
+class Page:
+    """A page of HTML: shown in a notebook, or saved. It needs no network."""
+
+    def __init__(self, text: str, height: int = 720) -> None:
+        self.text = text
+        self.height = height
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the page."""
+        Path(path).write_text(self.text, encoding="utf-8")
+
+    def _repr_html_(self) -> str:
+        source = html.escape(self.text, quote=True)
+        return f'<iframe title="bbrlab" srcdoc="{source}" style="width:100%;height:{self.height}px;border:0"></iframe>'
+
+
+class Result:
+    """The result of a run, or of several with successive seeds (`repeat`)."""
+
+    def __init__(self, document: str, scenario: Scenario, native: Any = None) -> None:
+        self._document = document
+        self._table: dict[str, Any] = json.loads(document)
+        self._run = native
+        #: The scenario that was run.
+        self.scenario = scenario
+
+    def to_json(self) -> str:
+        """The document, as `bbrlab run --json` writes it."""
+        return self._document + "\n"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The document as plain Python values."""
+        return dict(json.loads(self._document))
+
+    @property
+    def runs(self) -> list[Record]:
+        """The document of each run."""
+        return [Record(one) for one in self._table.get("runs", [self._table])]
+
+    @property
+    def flows(self) -> list[Record]:
+        """The flows of the (first) run."""
+        return [Record(one) for one in self._first["flows"]]
+
+    @property
+    def groups(self) -> dict[str, Record]:
+        """The flows of each congestion control together, by name."""
+        return {one["cc"]: Record(one) for one in self._first["groups"]}
+
+    @property
+    def bottleneck(self) -> Record:
+        """The bottleneck link."""
+        return Record(self._first["bottleneck"])
+
+    @property
+    def summary(self) -> Record | None:
+        """Medians and intervals over the seeds, if there are several."""
+        summary = self._table.get("summary")
+        return None if summary is None else Record(summary)
+
+    @property
+    def seed(self) -> int:
+        """The (first) seed."""
+        return int(self._table["seed"])
+
+    @property
+    def jain(self) -> float:
+        """Jain's fairness index."""
+        return float(self._first["jain"])
+
+    @property
+    def _first(self) -> dict[str, Any]:
+        first: dict[str, Any] = self._table.get("runs", [self._table])[0]
+        return first
+
+    @property
+    def _native(self) -> Any:
+        if self._run is None:
+            from bbrlab._run import run
+
+            self._run = run(self.scenario)._run  # the same seed, so the same series
+        return self._run
+
+    @property
+    def trace(self) -> _bbrlab.Table:
+        """Series of the flows: one row for each sample and flow."""
+        table: _bbrlab.Table = self._native.trace()
+        return table
+
+    @property
+    def links(self) -> _bbrlab.Table:
+        """Series of the links: one row for each sample and link."""
+        table: _bbrlab.Table = self._native.links()
+        return table
+
+    @property
+    def packets(self) -> _bbrlab.Table:
+        """Recorded packets; empty unless `run` was asked to record them."""
+        table: _bbrlab.Table = self._native.packets()
+        return table
+
+    def plot(self) -> Page:
+        """The report's figures, for a notebook."""
+        return Page(self._native.html(self.scenario.command))
+
+    def report(self, path: str | os.PathLike[str]) -> None:
+        """Writes the report of the command, one page that works offline."""
+        self.plot().save(path)
+
+    def _repr_html_(self) -> str:
+        return self.plot()._repr_html_()
+
+    def __repr__(self) -> str:
+        lines = [f"{'flow':<12} {'goodput':>14} {'RTT p50':>10} {'retransmit':>11}"]
+        for flow in self._first["flows"]:
+            rtt = flow["rtt_ms"]
+            median = f"{rtt['p50']:.1f} ms" if rtt else "-"
+            share = f"{flow['retransmit_ratio'] * 100:.2f} %"
+            lines.append(f"{flow['name']:<12} {flow['goodput_bps'] / 1e6:>7.2f} Mbit/s {median:>10} {share:>11}")
+        return "\n".join(lines)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Result) and self._document == other._document
+
+    def __hash__(self) -> int:
+        return hash(self._document)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Result, (self._document, self.scenario))
+
+
+class Comparison:
+    """Figures of two results side by side, group by group."""
+
+    def __init__(self, first: Result, second: Result) -> None:
+        self.first = first
+        self.second = second
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row for each figure that both have: its name, both values, and the second over the first."""
+        rows = []
+        for name, of in _FIGURES.items():
+            values = [[of(Record(run)) for run in result._table.get("runs", [result._table])] for result in self._both]
+            a, b = (_median([value for value in one if value is not None]) for one in values)
+            if a is not None and b is not None:
+                rows.append({"figure": name, "first": a, "second": b, "ratio": b / a if a else None})
+        return rows
+
+    @property
+    def _both(self) -> tuple[Result, Result]:
+        return (self.first, self.second)
+
+    def __repr__(self) -> str:
+        lines = [f"{'figure':<22} {'first':>12} {'second':>12} {'ratio':>8}"]
+        for row in self.rows():
+            ratio = "-" if row["ratio"] is None else f"{row['ratio']:.3f}"
+            lines.append(f"{row['figure']:<22} {row['first']:>12.4g} {row['second']:>12.4g} {ratio:>8}")
+        return "\n".join(lines)
+
+
+def _median(values: list[float]) -> float | None:
+    values = sorted(values)
+    middle = len(values) // 2
+    if not values:
+        return None
+    return values[middle] if len(values) % 2 else (values[middle - 1] + values[middle]) / 2
+
+
+_FIGURES: dict[str, Any] = {
+    "goodput_bps": lambda run: sum(flow.goodput_bps for flow in run.flows),
+    "queue_ms.mean": lambda run: run.bottleneck.queue_ms.mean,
+    "queue_ms.p95": lambda run: run.bottleneck.queue_ms.p95,
+    "drop_ratio": lambda run: run.bottleneck.drop_ratio,
+    "utilisation": lambda run: run.bottleneck.utilisation,
+    "jain": lambda run: run.jain,
+}
+
+
+def compare(first: Result, second: Result) -> Comparison:
+    """Compares the figures of two results; of repeated runs their medians."""
+    return Comparison(first, second)
+
+
+def read(path: str | os.PathLike[str]) -> Result:
+    """Reads a result in JSON, as the command or `Result.to_json` wrote it. Its series are computed anew when they are needed."""
+    from bbrlab._run import Scenario
+
+    text = Path(path).read_text(encoding="utf-8").rstrip("\n")
+    return Result(text, Scenario(json.loads(text)["scenario"]))
