@@ -21,7 +21,7 @@ export BBRLAB := $(CHECKED)
 # What needs neither root nor a kernel of its own: `make test`. Cheap steps first; every one is a target that runs alone.
 TEST_STEPS := format docs lint touches tests catalogue golden conform commands
 # The rest of `make ci`: what needs root, BPF, a kernel, a browser or another compiler.
-REST_STEPS := features package no-std targets bpf oracle host kernels uml-tests validate repeat aarch64 report instructions fuzz
+REST_STEPS := features package no-std targets bpf oracle host kernels uml-tests validate repeat aarch64 report python instructions fuzz
 # `bbrlab host` is built where libelf's headers are, `bbrlab record` where clang is too; `make oracle` installs both.
 BPF := $(shell test -e /usr/include/libelf.h && { command -v clang clang-{22..14} >/dev/null && echo --features bpf || echo --features host; })
 
@@ -33,7 +33,9 @@ FEATURES := --features tune $(BPF) $(QUIC)
 RUN_FEATURES := $(if $(wildcard $(dir $(RELEASE))deps/libparquet-*),$(FEATURES),--no-default-features)
 
 # One selection of packages for each set of features, so that no two steps build anything twice.
-TEST := cargo test --locked --workspace
+# The Python extension needs Python's headers: `make python` builds and tests it.
+WORKSPACE := --workspace --exclude bbrlab-py
+TEST := cargo test --locked $(WORKSPACE)
 TEST_FULL := $(TEST) $(FEATURES)
 
 # The catalogue's page, values and text; steps that need them share them as long as the command is older.
@@ -44,7 +46,7 @@ REPRODUCED = [ out/catalogue.txt -nt $(CHECKED) ] || { $(REPRODUCE); } || [ $$? 
 MUTANTS := CARGO_PROFILE_TEST_OPT_LEVEL=0 nice cargo mutants --iterate -p bbrlab-core -j1 -o out \
     $(foreach file,bbr1/*.rs bbr3/*.rs cubic.rs hystart.rs minmax.rs sampler.rs shared.rs wide.rs,-f 'crates/core/src/$(file)')
 
-.PHONY: help setup run test ci ci-rest build checked clean uml picture mutants spec-mutants golden-update quic host-long kernels-long kernels-aarch64 chance fresh \
+.PHONY: help setup run test ci ci-rest build checked clean uml picture mutants spec-mutants golden-update wheel quic host-long kernels-long kernels-aarch64 chance fresh \
     $(TEST_STEPS) $(REST_STEPS)
 
 help: ## this list
@@ -82,11 +84,11 @@ build: ## the command, at target/release/bbrlab
 
 # The command as the tests have it. `cargo build --workspace` and `cargo test --workspace` share what they build.
 checked:
-	@cargo build --quiet --locked --workspace --bin bbrlab
+	@cargo build --quiet --locked $(WORKSPACE) --bin bbrlab
 
 # The same with every feature.
 checked-full:
-	@cargo build --quiet --locked --workspace --bin bbrlab $(FEATURES)
+	@cargo build --quiet --locked $(WORKSPACE) --bin bbrlab $(FEATURES)
 
 format: ## the sources are formatted
 	cargo fmt --all --check
@@ -96,7 +98,7 @@ docs: ## links lead somewhere, files keep their length, words are spelt right
 	tools/spelling.sh
 
 lint: ## clippy without a warning, on every target
-	cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
+	cargo clippy --quiet --locked $(WORKSPACE) --all-targets -- -D warnings
 
 touches: ## what an algorithm, a key and a measure take: added to a copy, which builds; the files touched are counted
 	python3 tools/touches.py
@@ -106,7 +108,7 @@ tests: ## unit, doc, property and command tests
 	$(TEST) --quiet --doc
 
 features: ## the same for QUIC, BPF, tune and what make run builds: clippy on each set of features, the fuzzers' too; tests of what the sets add
-	cargo clippy --quiet --locked --workspace --all-targets $(FEATURES) -- -D warnings
+	cargo clippy --quiet --locked $(WORKSPACE) --all-targets $(FEATURES) -- -D warnings
 	cargo clippy --quiet --locked -p bbrlab --no-default-features -- -D warnings
 	cargo clippy --quiet --locked --manifest-path fuzz/Cargo.toml --target-dir $(or $(CARGO_TARGET_DIR),target) -- -D warnings
 	$(TEST_FULL) --quiet --no-fail-fast --lib --bins --tests --exclude bbrlab-core --exclude bbrlab-sim --exclude bbrlab-replay
@@ -209,13 +211,21 @@ picture: checked ## draws the README's picture anew
 
 report: checked-full ## the report in a real browser: a sample, the catalogue, one run
 	@mkdir -p out/report-test
-	cargo build --quiet --locked --workspace $(FEATURES) --example report_sample
+	cargo build --quiet --locked $(WORKSPACE) $(FEATURES) --example report_sample
 	$(dir $(CHECKED))examples/report_sample > out/report-test/sample.html
 	python3 tests/report/browser_test.py out/report-test/sample.html --shots out/report-test/sample
 	@$(REPRODUCED)
 	python3 tests/report/browser_test.py out/report.html --shots out/report-test/catalogue
 	$(CHECKED) run --quiet examples/call.toml --report out/report-test/run.html
 	python3 tests/report/browser_test.py out/report-test/run.html --shots out/report-test/run
+
+python: checked ## the Python package in an environment of its own: clippy, ruff, mypy, pytest beside the command, the notebooks
+	cargo clippy --quiet --locked -p bbrlab-py -- -D warnings
+	tools/python.sh test
+
+wheel: ## the Python package for any Linux distribution since 2018, in out/wheels
+	@tools/setup.sh python
+	tools/python.sh wheel
 
 instructions: ## what a simulation costs in instructions, against its limits (valgrind; no wall clock)
 	python3 tools/bench.py --gate

@@ -23,7 +23,7 @@ hold() {
 
 case ${1-} in
     sim)
-        cargo build --quiet --locked --workspace --example golden
+        cargo build --quiet --locked --workspace --exclude bbrlab-py --example golden
         "$built/debug/examples/golden" | hold tests/golden/sim.txt "this machine"
         ;;
     aarch64)

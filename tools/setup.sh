@@ -231,6 +231,13 @@ need_bpf() {
     [ "$(make -s -C bpf/cc versions 2>/dev/null)" = "$(cat bpf/cc/objects/VERSIONS)" ] || need_host
 }
 
+# Python from 3.10 on, with environments.
+need_python() {
+    need_component cargo-clippy clippy
+    need python3
+    python3 -c 'import ensurepip, venv' 2>/dev/null || apt_install python3-venv || lack "python3 has no venv; on Debian: apt-get install python3-venv"
+}
+
 # Headers for libbpf; the compiled objects are in the repository.
 need_loader() {
     need make
@@ -333,6 +340,7 @@ needs_of() {
             need_target aarch64-unknown-linux-gnu
             ;;
         quic) need cmake ;;
+        python) need_python ;;
         uml | uml-tests | validate) need_uml ;;
         fuzz) need c++ ;;
     esac

@@ -14,7 +14,7 @@ from bbrlab import _bbrlab
 from bbrlab.gym import _FIRST, FIELDS, Draw, Reward, _Agent, _scenario, _spaces, names
 
 
-class CongestionControlParallel(ParallelEnv[str, NDArray[np.float32], NDArray[np.float32]]):
+class CongestionControlParallel(ParallelEnv):  # type: ignore[misc]  # pettingzoo has no types
     """Learners whose flows share a path; each has its own observation and reward."""
 
     metadata: dict[str, Any] = {"name": "bbrlab_congestion_control_v1", "render_modes": []}

@@ -10,7 +10,7 @@ import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Union
+from typing import Any
 
 from bbrlab import _bbrlab
 from bbrlab._result import Result
@@ -44,9 +44,6 @@ class Algorithm:
 
     def on_rto(self, ack: _bbrlab.Ack) -> None:
         """Called before `on_ack` if a retransmission timeout preceded the ACK."""
-
-
-Flow = Union[str, type[Algorithm], Callable[[], Algorithm]]
 
 
 class Scenario:
@@ -196,7 +193,7 @@ def run(
     """
     whole = scenario if isinstance(scenario, Scenario) and not keys else Scenario(scenario, **keys)
     bar = _Bar() if progress is True else None
-    tick = bar.tick if bar else progress or None
+    tick = bar.tick if bar else progress if callable(progress) else None
     try:
         native = _bbrlab.run(whole._json, list(whole._flows), packets, float(packets_max), tick)
     finally:

@@ -111,7 +111,8 @@ def run_batch(jobs: Sequence[Job], packets_max: float) -> list[Row]:
 def _row(job: Job, packets_max: float) -> Row:
     nth, axes, scenario = job
     row: Row = {"run": nth, "key": _key(scenario), "seed": int(scenario.to_dict().get("seed", 1))}
-    row.update({name: value if isinstance(value, (int, float, str)) else json.dumps(value, default=str) for name, value in axes.items()})
+    for name, value in axes.items():
+        row[name] = value if isinstance(value, (int, float, str)) else json.dumps(value, default=str)
     figures: Row = dict.fromkeys(_FIGURES)
     row["error"] = None
     try:
@@ -165,7 +166,8 @@ def _by_futures(executor: Executor, batches: Iterable[list[Job]], packets_max: f
     waiting: set[Future[list[Row]]] = set()
     left = iter(batches)
     while True:
-        waiting.update(executor.submit(run_batch, one, packets_max) for one in itertools.islice(left, WAITING_MAX - len(waiting)))
+        more = itertools.islice(left, WAITING_MAX - len(waiting))
+        waiting.update(executor.submit(run_batch, one, packets_max) for one in more)
         if not waiting:
             return
         finished, waiting = wait(waiting, return_when=FIRST_COMPLETED)
@@ -178,8 +180,11 @@ def _by_dask(client: Any, batches: Iterable[list[Job]], packets_max: float) -> I
     from dask.distributed import as_completed
 
     left = iter(batches)
-    submit = lambda one: client.submit(run_batch, one, packets_max, pure=False, retries=3)  # noqa: E731
-    waiting = as_completed([submit(one) for one in itertools.islice(left, WAITING_MAX)])
+
+    def submit(batch: list[Job]) -> Any:
+        return client.submit(run_batch, batch, packets_max, pure=False, retries=3)
+
+    waiting: Any = as_completed([submit(one) for one in itertools.islice(left, WAITING_MAX)])
     for future in waiting:
         rows: list[Row] = future.result()
         future.release()

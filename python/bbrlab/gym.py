@@ -1,7 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 """Environments for learning congestion control, over the simulator.
 
 `CongestionControl` is a Gymnasium environment, registered as `bbrlab/CongestionControl-v1`; `CongestionControlVector` steps many
-simulations at once on Rust's threads; `CongestionControlParallel` is a PettingZoo environment of several learners at one bottleneck.
+simulations at once on Rust's threads; `parallel` makes a PettingZoo environment of several learners at one bottleneck.
 
 - **Action**, in [-1, 1]: two numbers. The first multiplies the window by 2 to its power, the second sets the pacing rate: the
   window per smoothed RTT, times 2 to its power.
@@ -15,13 +16,11 @@ simulations at once on Rust's threads; `CongestionControlParallel` is a PettingZ
 - **Scenarios**: `draw` returns the keys of a scenario for a random generator; by default `random_scenario`. Rivals are flows in it.
 """
 
-# SPDX-License-Identifier: Apache-2.0 OR MIT
-
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import gymnasium
 import numpy as np
@@ -42,7 +41,7 @@ Reward = Callable[[Mapping[str, float], float], float]
 
 
 def random_scenario(rng: np.random.Generator) -> dict[str, Any]:
-    """A path of 5 to 50 Mbit/s, 10 to 100 ms, a buffer of half to four BDP, loss up to 1 %, alone or beside BBRv1, BBRv3 or CUBIC."""
+    """A path of 5 to 50 Mbit/s, 10 to 100 ms, a buffer of 0.5 to 4 BDP, loss up to 1 %, alone or beside BBRv1, BBRv3 or CUBIC."""
     rival = rng.choice(["", "bbr1", "bbr3", "cubic"])
     return {
         "rate": f"{int(rng.uniform(5e6, 50e6))}bit",
@@ -136,7 +135,8 @@ class CongestionControl(gymnasium.Env[NDArray[np.float32], NDArray[np.float32]])
         loss_cost: float = 2.0,
     ) -> None:
         self.draw, self.step_s, self.duration_s = draw, step_s, duration_s
-        self.observation_space, self.action_space = _spaces()
+        seen, action = _spaces()
+        self.observation_space, self.action_space = cast(Any, seen), cast(Any, action)
         self._agent = _Agent(reward, delay_cost, loss_cost)
         self._envs: _bbrlab.Envs | None = None
         #: The scenario of this episode, as JSON.

@@ -2,8 +2,9 @@
 
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 
-import bbrlab
 import pytest
+
+import bbrlab
 
 PATH = {"rate": "20mbit", "rtt": "30ms", "buffer": "1bdp", "duration": "10s"}
 

@@ -9,9 +9,10 @@ import time
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
+import pytest
+
 import bbrlab
 import bbrlab._sweep
-import pytest
 
 BASE = {"duration": "2s", "rate": "10mbit", "buffer": "1bdp", "flows": ["bbr1", "cubic"]}
 VARY = {"rtt": ["10ms", "40ms", "100ms"], "loss": ["0%", "1%"]}

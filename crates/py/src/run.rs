@@ -121,11 +121,11 @@ pub fn run(
     let total = session.setups.len() * STEPS as usize;
     let tick = || {
         let done = done.fetch_add(1, Ordering::Relaxed) + 1;
-        if let Some(progress) = progress.as_ref().filter(|_| done.is_multiple_of(total / 100)) {
-            if let Err(fault) = Python::attach(|py| progress.call1(py, (done as f64 / total as f64,))) {
-                raised.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(fault);
-                is_failed.store(true, Ordering::Relaxed);
-            }
+        if let Some(progress) = progress.as_ref().filter(|_| done.is_multiple_of(total / 100))
+            && let Err(fault) = Python::attach(|py| progress.call1(py, (done as f64 / total as f64,)))
+        {
+            raised.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(fault);
+            is_failed.store(true, Ordering::Relaxed);
         }
     };
     let keep = |_: usize, _: &Setup, output: &Output| Ok(output.packets.clone());

@@ -1,0 +1,48 @@
+#!/bin/bash
+# Builds the Python package and tests it in an environment of its own, out/python.
+# usage: tools/python.sh wheel | test
+#   wheel  out/wheels/bbrlab-*.whl for Linux distributions since 2018 (manylinux_2_28), by maturin and zig
+#   test   a wheel for this machine, installed; ruff, mypy, pytest, the notebooks
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+set -euo pipefail
+cd "$(dirname "$0")/.."
+env=$PWD/out/python
+python=$env/bin/python
+
+# A stamp in the environment says which requirements it has.
+install() {
+    local stamp=$env/requirements.txt
+    cmp --quiet "$stamp" tests/python/requirements.txt && return
+    rm -rf "$env"
+    python3 -m venv "$env"
+    "$env/bin/pip" install --quiet --disable-pip-version-check -r tests/python/requirements.txt
+    cp tests/python/requirements.txt "$stamp"
+}
+
+# build DIR OPTION…
+build() {
+    rm -rf "$1"
+    VIRTUAL_ENV=$env "$env/bin/maturin" build --quiet --locked --out "$@"
+}
+
+install
+case ${1-} in
+    wheel)
+        build out/wheels --zig --compatibility manylinux_2_28
+        ls -l out/wheels
+        ;;
+    test)
+        # Optimised, with every assertion on, like the tests of Rust; they share what they build.
+        build out/python/wheels --profile dev
+        "$env/bin/pip" install --quiet --disable-pip-version-check --force-reinstall --no-deps "$env"/wheels/*.whl
+        "$env/bin/ruff" check --quiet python tests/python
+        "$env/bin/ruff" format --quiet --check python tests/python
+        "$env/bin/mypy" --python-executable "$python"
+        # The package under test is the installed one.
+        "$python" -P -m pytest -q -p no:cacheprovider tests/python
+        ;;
+    *)
+        sed -n '2,5s/^# //p' "$0" >&2
+        exit 2
+        ;;
+esac
