@@ -103,7 +103,7 @@ struct prefix {
 struct settings {
 	__u64 key[2], slot_ns;
 	__u32 by, directions, ports, prefixes;
-	/* What of a client's address is kept: IPv4 is mapped into IPv6. */
+	/* Recorded part of the client's address; IPv4 is mapped into IPv6. */
 	__u32 keep4[4], keep6[4];
 	__u32 port[PORTS];
 	struct prefix prefix[PREFIXES];
@@ -119,7 +119,7 @@ struct settings {
 
 const volatile struct settings settings SEC(".rodata.settings") = SETTINGS;
 
-/* Which arm each bucket has; OUTSIDE: no part of the test. Every change raises `epoch`. */
+/* Arm of each bucket; OUTSIDE: not in the test. Every change raises `epoch`. */
 struct split {
 	__u32 epoch;
 	__u8 arm[BUCKETS];
@@ -182,7 +182,7 @@ _Static_assert(sizeof(struct member) == 64, "a place is a line of the cache");
 #define PLACES (1 << 18)
 #define PROBES 16
 
-/* Who reads all of it is called for so many at a time: the call takes the kernel longer than to see that a place is nobody's. */
+/* Places per call of a reader of all of it: the call takes the kernel longer than skipping an empty place. */
 #define GROUP 16
 struct group {
 	struct member member[GROUP];
@@ -207,7 +207,7 @@ struct record {
 	__u32 client[4];
 	__u16 bucket, port;
 	__u8 arm, flags, family, unused;
-	/* How long its algorithm was in each state, of one that keeps count. */
+	/* Time in each state, if the algorithm counts it. */
 	__u64 state_ns[STATES];
 };
 
@@ -360,7 +360,7 @@ static __always_inline struct member *join(struct bpf_sock_ops *ops, struct memb
 	return 0;
 }
 
-/* Whether a socket has an arm's congestion control. The kernel's names are padded with zeros too. */
+/* True if a socket has an arm's congestion control. The kernel's names are padded with zeros too. */
 static __always_inline bool has(const struct tcp_sock *tp, __u32 arm)
 {
 	const struct tcp_congestion_ops___kernel *ops = ((const struct inet_connection_sock *)tp)->icsk_ca_ops;
@@ -534,7 +534,7 @@ SEC("sockops") int assign(struct bpf_sock_ops *ops)
 }
 #endif
 
-/* Whether the socket is the member's, and open: memory that was freed keeps its cookie until it is used again, and its state, closed. */
+/* True if the socket is the member's, and open: memory that was freed keeps its cookie until it is used again, and its state, closed. */
 static __always_inline bool is_of(const struct tcp_sock *tp, const struct member *member)
 {
 	__u64 cookie = ((struct sock___ab *)tp)->__sk_common.skc_cookie.counter;

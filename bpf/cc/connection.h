@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (Apache-2.0 OR MIT) OR GPL-2.0-only */
 /*
- * What programs of new connections (sock_ops) have in common: the ends of a connection, and a keyed hash.
+ * Code shared by the programs for new connections (sock_ops): the ends of a connection, and a keyed hash.
  */
 #ifndef BBRLAB_CONNECTION_H
 #define BBRLAB_CONNECTION_H

@@ -52,7 +52,7 @@ struct settings {
 	__u64 key[2];
 	/* Rules for clients of any network, a bit each. */
 	__u64 any_client;
-	/* What a connection gets that no rule takes, or that is held out; empty: what it has. */
+	/* Algorithm of connections that no rule takes, or that are held out; empty: unchanged. */
 	__u64 otherwise[NAME_MAX / 8];
 	__u32 rules, directions, overrides_application, uses_rtt;
 	struct rule rule[RULES];
@@ -60,7 +60,7 @@ struct settings {
 
 const volatile struct settings settings SEC(".rodata.settings") = {};
 
-/* Which rules name a network that the client is in, a bit each. IPv4 is mapped into IPv6. The loader sets the size. */
+/* Rules that name a network of the client, one bit each. IPv4 is mapped into IPv6. The loader sets the size. */
 struct network {
 	__u32 bits;
 	__u32 address[4];
@@ -194,7 +194,7 @@ static __always_inline void give(struct bpf_sock_ops *ops, struct tcp_sock *tp, 
 }
 
 /*
- * Whether its application chose its congestion control, or a test gave it one that ran before. Where applications are overridden, a test
+ * True if its application chose its congestion control, or a test gave it one that ran before. Where applications are overridden, a test
  * is known by the calls of the connection's state that it has asked for. A test that runs after this one sets what it likes.
  */
 static __always_inline bool is_chosen(struct bpf_sock_ops *ops, struct tcp_sock *tp)

@@ -149,7 +149,7 @@ pub enum Error {
     Policy {
         /// The file, or its line.
         place: String,
-        /// What is wrong.
+        /// The fault.
         what: String,
     },
     /// A policy whose description has no room in the kernel.

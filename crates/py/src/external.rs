@@ -75,7 +75,7 @@ impl Ack {
     }
 }
 
-/// What a Python algorithm and its caller share: the first exception, and the flag that ends the run.
+/// State shared by a Python algorithm and its caller: the first exception, and the flag that ends the run.
 struct Failure {
     raised: Mutex<Option<PyErr>>,
     is_failed: Arc<AtomicBool>,

@@ -173,7 +173,7 @@ impl Sample {
     }
 }
 
-/// How often each of `n` is drawn in `n` draws with replacement.
+/// Counts of each of `n` in `n` draws with replacement.
 fn draw(times: &mut Vec<u32>, n: usize, rng: &mut Rng) {
     times.clear();
     times.resize(n, 0);

@@ -388,7 +388,7 @@ pub enum Error {
         one: String,
         /// Another.
         other: String,
-        /// What differs.
+        /// The difference.
         what: &'static str,
     },
     /// A host that is there twice.

@@ -336,7 +336,7 @@ mod with_host {
         }
     }
 
-    /// What must also be so.
+    /// Further conditions.
     fn provisos(rule: &Rule, one: &Candidate) -> String {
         let mut all = Vec::new();
         if rule.rtt_us != (0, u32::MAX) && one.rtt_us == 0 {

@@ -142,7 +142,7 @@ pub struct Run {
     attached: Attached,
     table: Table,
     guards: Guards,
-    /// What loaded each arm, if it was not this test.
+    /// Owner of each arm's program, if it is not this test.
     found: Vec<Option<journal::Entry>>,
     cgroup: (PathBuf, u64),
     /// Time of the last warning about a full disk.

@@ -167,7 +167,7 @@ fn check(policy: &Policy) -> Result<(), String> {
     })
 }
 
-/// Where a network was read: its list, or the policy, and the line.
+/// Source of a network: its list, or the policy, and the line.
 struct Place {
     list: usize,
     line: usize,

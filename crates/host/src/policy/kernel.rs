@@ -22,7 +22,7 @@ const TEXT_MAX: usize = 1 << 18;
 /// Networks written at a time.
 const BATCH: usize = 4_096;
 
-/// What is kept in the kernel beside the program.
+/// State kept in the kernel beside the program.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Described {
     pub policy: Policy,
@@ -40,7 +40,7 @@ pub struct Described {
     pub version: String,
 }
 
-/// What became of the connections that a rule took.
+/// Counters of the connections that a rule took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counters {
     pub taken: u64,

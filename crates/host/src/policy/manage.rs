@@ -23,7 +23,7 @@ const NOTE: &str = "policy.loading";
 /// Names in the kernel of the congestion controls, by the policy's.
 type Names = Vec<(String, String)>;
 
-/// What `apply` did.
+/// Outcome of `apply`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Applied {
     /// True if another policy was in force.
@@ -34,7 +34,7 @@ pub struct Applied {
     pub unloaded: Vec<String>,
 }
 
-/// What `remove` did.
+/// Outcome of `remove`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Removed {
     pub unloaded: Vec<String>,

@@ -53,7 +53,7 @@ pub struct Rule {
     pub holdout: u32,
 }
 
-/// What a rule looks at.
+/// Properties of a connection that rules test.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
     pub client: IpAddr,
@@ -68,7 +68,7 @@ pub struct Candidate {
 /// A policy.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Policy {
-    /// What a connection gets that no rule takes, or that is held out; `None`: what it would have anyway.
+    /// Algorithm of connections that no rule takes, or that are held out; `None`: unchanged.
     pub default: Option<String>,
     pub direction: Direction,
     /// Overrides a congestion control that the application chose.
@@ -76,7 +76,7 @@ pub struct Policy {
     pub rules: Vec<Rule>,
 }
 
-/// Why a rule does not take a connection.
+/// Reason for which a rule does not take a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mismatch {
     Client,

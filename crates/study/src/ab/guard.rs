@@ -104,7 +104,7 @@ impl Totals {
     }
 }
 
-/// What happened under one split. Within it, chance alone chose between the arms.
+/// Counts of one split. Within it, chance alone chose between the arms.
 #[derive(Clone, Debug)]
 struct Epoch {
     number: u32,

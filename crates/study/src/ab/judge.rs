@@ -113,7 +113,7 @@ pub struct Findings {
     /// Of the compared connections.
     pub ratio: Ratio,
     pub exclusion: Exclusion,
-    /// Whether the arms share bottlenecks, as far as there were enough connections to tell.
+    /// Evidence of bottlenecks shared by the arms, where there were enough connections to tell.
     pub shared: Vec<Comovement>,
     pub lines: Vec<Comparison>,
     /// Each arm's values for the figures, sorted: completion times in ms, throughputs in Mbit/s. Of one split, the one

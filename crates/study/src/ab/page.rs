@@ -150,7 +150,7 @@ fn exclusion(found: &Findings) -> Option<String> {
     })
 }
 
-/// Whether the arms share bottlenecks, and what is said of it.
+/// Section on bottlenecks shared by the arms.
 fn sharing(test: &Experiment, found: &Findings) -> (bool, Option<String>) {
     let shown = |one: &Comovement| {
         let of = match one.between {

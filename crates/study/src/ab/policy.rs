@@ -9,7 +9,7 @@ use crate::judgement::Judgement;
 use bbrlab_stats::number::gain;
 use bbrlab_stats::plural::counted;
 
-/// What the comparisons of a class say together.
+/// Verdict of all comparisons of a class.
 struct Evidence<'a> {
     class: &'a str,
     over: SegmentBy,

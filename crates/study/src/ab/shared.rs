@@ -28,7 +28,7 @@ const PAIRS_MOST: usize = 20_000;
 const MOVES: usize = 999;
 const ALPHA: f64 = 0.01;
 
-/// Which pairs were looked at.
+/// Kinds of compared pairs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Between {
     /// Clients of one network.

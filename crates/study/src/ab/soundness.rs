@@ -1,4 +1,4 @@
-//! Whether a test can be trusted: did the arms get their shares, and was as much of each left out?
+//! Soundness of a test: the arms' shares of connections, and of those left out.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::BTreeSet;
@@ -29,7 +29,7 @@ impl Ratio {
     }
 }
 
-/// Whether as many connections of one arm as of another were left out of the comparison.
+/// Test that the arms' shares of excluded connections are equal.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Exclusion {
     /// Share left out of each arm: refused, overridden, or without data.

@@ -31,7 +31,7 @@ const CONNECTIONS: usize = 512;
 /// Wait after a connection could not be accepted, as when too many files are open.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// What a request is answered with.
+/// Answer to a request.
 struct Answers {
     registry: Arc<Registry>,
     /// The token that a request must bear.
