@@ -22,7 +22,7 @@ install() {
 # build DIR OPTION…
 build() {
     rm -rf "$1"
-    VIRTUAL_ENV=$env "$env/bin/maturin" build --quiet --locked --out "$@"
+    PATH=$env/bin:$PATH VIRTUAL_ENV=$env "$env/bin/maturin" build --quiet --locked --out "$@"
 }
 
 install

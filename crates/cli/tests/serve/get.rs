@@ -85,11 +85,15 @@ fn pem(label: &str, der: &[u8]) -> String {
 #[test]
 fn certificates_that_do_not_fit_are_refused_and_say_why() {
     let dir = Dir::new("certificate");
+    let authority = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained); // `openssl req -x509` makes one
     let valid = |name: &str, names: &str, from: i32, until: i32| {
         let key = rcgen::KeyPair::generate().unwrap();
         let mut certificate = rcgen::CertificateParams::new([names.to_owned()]).unwrap();
         certificate.not_before = rcgen::date_time_ymd(from, 1, 1);
         certificate.not_after = rcgen::date_time_ymd(until, 1, 1);
+        if name.ends_with("-ca") {
+            certificate.is_ca = authority.clone();
+        }
         let certificate = certificate.self_signed(&key).unwrap();
         dir.file(&format!("{name}.crt"), pem("CERTIFICATE", certificate.der()).as_bytes());
         dir.file(&format!("{name}.key"), pem("PRIVATE KEY", &key.serialize_der()).as_bytes());
@@ -98,12 +102,19 @@ fn certificates_that_do_not_fit_are_refused_and_say_why() {
     valid("other", "other.example", 2000, 3000);
     valid("old", "127.0.0.1", 2000, 2001);
     valid("new", "127.0.0.1", 2999, 3000);
+    valid("own-ca", "127.0.0.1", 2000, 3000);
+    valid("old-ca", "127.0.0.1", 2000, 2001);
+    valid("other-ca", "other.example", 2000, 3000);
     dir.file("text", b"no PEM");
     let own = Served::new(&dir, &["--cert", "own.crt", "--key", "own.key"]);
     let url = own.https("/bytes/1kB");
     for trust in [["--ca", "own.crt"], ["--spki", &own.spki]] {
         dir.measured(&[&["--output", "/dev/null", &url][..], &trust[..]].concat());
     }
+    let marked = ["own-ca", "old-ca", "other-ca"]
+        .map(|name| Served::new(&dir, &["--cert", &format!("{name}.crt"), "--key", &format!("{name}.key")]));
+    let [own_ca, old_ca, other_ca] = marked.each_ref().map(|server| server.https("/bytes/1kB"));
+    dir.measured(&["--output", "/dev/null", "--ca", "own-ca.crt", &own_ca]);
     let other = Served::new(&dir, &["--cert", "other.crt", "--key", "other.key"]);
     let elsewhere = other.https("/bytes/1kB");
     let [old, new] = ["old", "new"]
@@ -117,6 +128,8 @@ fn certificates_that_do_not_fit_are_refused_and_say_why() {
         (vec!["--ca", "other.crt", &elsewhere], "its certificate is for another name; give --spki HASH"),
         (vec!["--ca", "old.crt", &expired], "its certificate has expired"),
         (vec!["--ca", "new.crt", &early], "its certificate is not valid yet"),
+        (vec!["--ca", "old-ca.crt", &old_ca], "its certificate has expired"),
+        (vec!["--ca", "other-ca.crt", &other_ca], "its certificate is for another name; give --spki HASH"),
         (vec!["--spki", &other.spki, &url], "its key does not match --spki"),
         (vec!["--spki", "short", &url], "--spki: \"short\" is not a SHA-256 hash in Base64"),
         (vec!["--ca", "text", &url], "--ca: text: it contains no certificate in PEM"),

@@ -22,12 +22,15 @@ use tokio::time::timeout;
 use super::Rtt;
 use super::trust::Trust;
 use super::url::Url;
+use crate::serve::http3::io;
 use crate::serve::qlog::Logs;
 use crate::serve::sender::{ConnectionStats, Watcher};
 use crate::{BoxError, Error, Result};
 
 /// Flow-control window: the server may send this much unasked. 2.6 Gbit/s at 100 ms.
 const WINDOW: u64 = 32 << 20;
+/// Largest number of interim responses (1xx) before the response. Ours.
+const INTERIM_MAX: usize = 16;
 /// Timeout of a handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 /// Maximum time for the final CONNECTION_CLOSE packet to be sent.
@@ -77,7 +80,14 @@ impl Connection {
     pub async fn ask(&mut self, request: Request<()>) -> Result<Response<Content>> {
         let mut stream = self.requests.send_request(request).await.map_err(broken)?;
         stream.finish().await.map_err(broken)?;
-        let head = stream.recv_response().await.map_err(broken)?;
+        let mut head = stream.recv_response().await.map_err(broken)?;
+        // spec: RFC 9110 §15.2: a client ignores interim responses that it does not expect.
+        for _ in 0..INTERIM_MAX {
+            if !head.status().is_informational() {
+                break;
+            }
+            head = stream.recv_response().await.map_err(broken)?;
+        }
         Ok(head.map(|()| stream))
     }
 
@@ -114,7 +124,7 @@ fn endpoint(to: SocketAddr, tls: rustls::ClientConfig, cc: &str, patience: Durat
         .map_err(|error| fault(error.into()))?
         .with_tls(s2n_tls::Client::from(tls))
         .map_err(|error| fault(error.into()))?
-        .with_io(any)
+        .with_io(io(any).map_err(|error| fault(error.into()))?)
         .map_err(|error| fault(error.into()))?
         .with_event((Watcher, logs))
         .map_err(|error| fault(error.into()))?
@@ -162,5 +172,61 @@ fn broken(error: StreamError) -> Error {
         StreamError::RemoteTerminate { .. } => Error::Aborted,
         StreamError::RemoteClosing { .. } => Error::Closed,
         error => Error::Stack(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Buf;
+    use hyper::StatusCode;
+    use s2n_quic::Server;
+
+    use super::super::trust::Anchor;
+    use super::*;
+    use crate::serve::{certificate, http3};
+
+    const ADDRESS: std::net::IpAddr = std::net::IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+    /// Answers one request with interim responses before the final one.
+    async fn answer(mut server: Server, interim: usize) -> Option<()> {
+        let connection = tachyon_quic::Connection::new(server.accept().await?);
+        let mut connection = h3::server::builder().build::<_, Bytes>(connection).await.ok()?;
+        let (_, mut stream) = connection.accept().await.ok()??.resolve_request().await.ok()?;
+        for _ in 0..interim {
+            let early = Response::builder().status(StatusCode::EARLY_HINTS).header("link", "</a.css>; rel=preload");
+            stream.send_response(early.body(()).ok()?).await.ok()?;
+        }
+        stream.send_response(Response::new(())).await.ok()?;
+        stream.send_data(Bytes::from_static(b"content")).await.ok()?;
+        stream.finish().await.ok()?;
+        while connection.accept().await.is_ok_and(|request| request.is_some()) {}
+        Some(())
+    }
+
+    async fn ask(interim: usize) -> (StatusCode, Vec<u8>) {
+        let logs = || Logs::of(None).unwrap();
+        let certificate = certificate::make(ADDRESS).unwrap();
+        let named = Named::new("bbr3").unwrap();
+        let server = http3::listen((ADDRESS, 0).into(), named, certificate, HANDSHAKE, logs()).unwrap();
+        let at = server.local_addr().unwrap();
+        tokio::spawn(answer(server, interim));
+        let url = Url::parse(&format!("https://{at}/")).unwrap();
+        let trust = Trust::new(Anchor::Anyone).unwrap();
+        let mut connection = Connection::open(at, &url, &trust, None, HANDSHAKE, logs()).await.unwrap();
+        let request = Request::get(url.uri().clone()).body(()).unwrap();
+        let (head, mut content) = connection.ask(request).await.unwrap().into_parts();
+        let mut bytes = Vec::new();
+        while let Ok(Some(mut block)) = next(&mut content).await {
+            bytes.extend_from_slice(&block.copy_to_bytes(block.remaining()));
+        }
+        (head.status, bytes)
+    }
+
+    #[tokio::test]
+    async fn interim_responses_are_skipped_up_to_a_limit() {
+        for interim in [0, 1, INTERIM_MAX] {
+            assert_eq!(ask(interim).await, (StatusCode::OK, b"content".to_vec()), "{interim}");
+        }
+        assert_eq!(ask(INTERIM_MAX + 1).await.0, StatusCode::EARLY_HINTS);
     }
 }

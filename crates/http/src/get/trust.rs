@@ -5,12 +5,15 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use data_encoding::BASE64;
-use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+
+use x509_parser::parse_x509_certificate;
 
 use crate::serve::certificate::spki_hash;
 use crate::{Error, Result};
@@ -33,7 +36,8 @@ pub enum Anchor<'a> {
 enum Trusted {
     Anyone,
     Key(String),
-    Authorities(Arc<WebPkiServerVerifier>),
+    /// Authorities, and the certificates of the file, which are trusted as a server's own too.
+    Authorities(Arc<WebPkiServerVerifier>, Vec<CertificateDer<'static>>),
 }
 
 /// A certificate verifier that keeps the error: QUIC would report only the number of an alert.
@@ -51,7 +55,10 @@ impl Trust {
         let trusted = match anchor {
             Anchor::Anyone => Trusted::Anyone,
             Anchor::Key(hash) => Trusted::Key(hash_of(hash)?),
-            Anchor::Authorities(file) => Trusted::Authorities(authorities(file, &provider)?),
+            Anchor::Authorities(file) => {
+                let (verifier, own) = authorities(file, &provider)?;
+                Trusted::Authorities(verifier, own)
+            }
         };
         Ok(Self { trusted, provider, wrong: Arc::default() })
     }
@@ -83,8 +90,11 @@ fn hash_of(text: &str) -> Result<String> {
 }
 
 /// The system's authorities, or those of a file.
-fn authorities(file: Option<&Path>, provider: &Arc<CryptoProvider>) -> Result<Arc<WebPkiServerVerifier>> {
-    let mut roots = RootCertStore::empty();
+fn authorities(
+    file: Option<&Path>,
+    provider: &Arc<CryptoProvider>,
+) -> Result<(Arc<WebPkiServerVerifier>, Vec<CertificateDer<'static>>)> {
+    let (mut roots, mut own) = (RootCertStore::empty(), Vec::new());
     match file {
         None => {
             let _ = roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
@@ -95,6 +105,7 @@ fn authorities(file: Option<&Path>, provider: &Arc<CryptoProvider>) -> Result<Ar
                 std::fs::read(file).map_err(|source| Error::TlsFile { flag: "--ca", path: file.to_owned(), source })?;
             for certificate in CertificateDer::pem_slice_iter(&text) {
                 let certificate = certificate.map_err(|_| fault("it contains no certificate in PEM"))?;
+                own.push(certificate.clone());
                 roots.add(certificate).map_err(|_| fault("a certificate in it cannot be read"))?;
             }
             if roots.is_empty() {
@@ -105,7 +116,22 @@ fn authorities(file: Option<&Path>, provider: &Arc<CryptoProvider>) -> Result<Ar
     if roots.is_empty() {
         return Err(Error::NoAuthority);
     }
-    Ok(WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider)).build()?)
+    Ok((WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider)).build()?, own))
+}
+
+/// Verifies a certificate that the user trusts itself, such as a self-signed one that is marked as an authority: its name and its
+/// time. The handshake proves that the server has its key.
+fn verify_own(certificate: &CertificateDer<'_>, name: &ServerName<'_>, now: UnixTime) -> Result<(), rustls::Error> {
+    verify_server_name(&ParsedCertificate::try_from(certificate)?, name)?;
+    let (_, parsed) = parse_x509_certificate(certificate).map_err(|_| CertificateError::BadEncoding)?;
+    let (validity, now) = (parsed.validity(), i64::try_from(now.as_secs()).unwrap_or(i64::MAX));
+    if now < validity.not_before.timestamp() {
+        return Err(CertificateError::NotValidYet.into());
+    }
+    if now > validity.not_after.timestamp() {
+        return Err(CertificateError::Expired.into());
+    }
+    Ok(())
 }
 
 impl ServerCertVerifier for Trust {
@@ -123,7 +149,10 @@ impl ServerCertVerifier for Trust {
                 Ok(ServerCertVerified::assertion())
             }
             Trusted::Key(_) => Err(CertificateError::ApplicationVerificationFailure.into()),
-            Trusted::Authorities(verifier) => {
+            Trusted::Authorities(_, own) if own.iter().any(|one| one == certificate) => {
+                verify_own(certificate, name, now).map(|()| ServerCertVerified::assertion())
+            }
+            Trusted::Authorities(verifier, _) => {
                 verifier.verify_server_cert(certificate, intermediates, name, ocsp_response, now)
             }
         };

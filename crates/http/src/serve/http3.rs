@@ -31,6 +31,8 @@ const HEAD_MAX: u64 = 16 * 1024;
 const REQUESTS: u64 = 32;
 /// Unacknowledged bytes that a response may have in flight: 640 Mbit/s at 100 ms.
 const SEND_BUFFER: u32 = 8 << 20;
+/// Buffers of a socket, each way: a thousand first flights of ten packets, twice. Ours.
+const SOCKET_BUFFER: usize = 32 << 20;
 /// Maximum concurrent responses over all connections: their buffers together are bounded by 1 GiB.
 pub const ANSWERS: usize = 128;
 /// Concurrent handshakes above which clients must validate their address.
@@ -48,6 +50,12 @@ fn tls(certificate: Certificate) -> Result<ServerConfig> {
         .map_err(Error::Certificate)?;
     tls.alpn_protocols = vec![b"h3".to_vec()];
     Ok(tls)
+}
+
+/// Socket at an address, with buffers as large as the kernel permits (`net.core.rmem_max`, `wmem_max`).
+pub fn io(at: SocketAddr) -> std::io::Result<s2n_quic::provider::io::tokio::Provider> {
+    let socket = s2n_quic::provider::io::tokio::Builder::default().with_receive_address(at)?;
+    socket.with_recv_buffer_size(SOCKET_BUFFER)?.with_send_buffer_size(SOCKET_BUFFER)?.build()
 }
 
 /// Opens the listening socket.
@@ -73,7 +81,7 @@ pub fn listen(at: SocketAddr, cc: Named, certificate: Certificate, patience: Dur
         .map_err(|error| fault(error.into()))?
         .with_tls(tls)
         .map_err(|error| fault(error.into()))?
-        .with_io(at)
+        .with_io(io(at).map_err(|error| fault(error.into()))?)
         .map_err(|error| fault(error.into()))?
         .with_event((Watcher, logs))
         .map_err(|error| fault(error.into()))?

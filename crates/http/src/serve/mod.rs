@@ -5,7 +5,7 @@
 mod activity;
 mod body;
 pub mod certificate;
-mod http3;
+pub(crate) mod http3;
 pub mod qlog;
 pub mod sender;
 mod shared;
