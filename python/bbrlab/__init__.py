@@ -12,6 +12,7 @@ Keywords, values and figures are those of the command `bbrlab run`; the same see
 
 from bbrlab._bbrlab import Ack, Controller, InternalError, ScenarioError, Table, Token, __version__
 from bbrlab._catalogue import algorithms, keys, parameters
+from bbrlab._evidence import conform, reproduce
 from bbrlab._result import Comparison, Page, Record, Result, compare, read
 from bbrlab._run import Algorithm, Scenario, arun, run
 from bbrlab._sweep import sweep
@@ -33,9 +34,11 @@ __all__ = [
     "algorithms",
     "arun",
     "compare",
+    "conform",
     "keys",
     "parameters",
     "read",
+    "reproduce",
     "run",
     "sweep",
 ]

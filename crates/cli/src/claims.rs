@@ -1,13 +1,12 @@
 //! Claims and their verdicts, as tables, documents and rows of a page.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use std::fmt::{self, Write};
+use std::fmt::Write;
 use std::path::Path;
 
-use bbrlab_lab::experiment::{self, Experiment, ExperimentOutcome, Row, Verdict as RowVerdict};
+use bbrlab_lab::experiment::{self, Experiment, ExperimentOutcome, HeldCounts, Row, Verdict as RowVerdict};
 use bbrlab_report::model::{ClaimRow, Verdict as ReportVerdict};
 use bbrlab_stats::plural::{counted, verb};
-use serde_json::{Value, json};
 
 use crate::Error;
 use crate::grid::{Align, aligned};
@@ -34,9 +33,7 @@ pub fn verdict(row: &Row) -> (&'static str, ReportVerdict, Option<String>) {
         RowVerdict::Holds => ("holds", ReportVerdict::Holds, None),
         RowVerdict::FallsShort { reason } => ("misses (explained)", ReportVerdict::FallsShort, Some(reason.clone())),
         RowVerdict::Fails => ("FAILS", ReportVerdict::Fails, None),
-        RowVerdict::NotHere => {
-            ("not here", ReportVerdict::FallsShort, Some("it needs a run that this backend cannot do".to_owned()))
-        }
+        RowVerdict::NotHere => ("not here", ReportVerdict::FallsShort, row.verdict.reason().map(str::to_owned)),
     }
 }
 
@@ -94,58 +91,6 @@ pub fn shown(outcomes: &[ExperimentOutcome]) -> String {
         }
     }
     text
-}
-
-/// Number of expectations that hold, by the source of their bounds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HeldCounts {
-    /// Bounds published by the source.
-    pub published: usize,
-    /// Bounds chosen by the author of the file.
-    pub ours: usize,
-}
-
-impl HeldCounts {
-    pub fn of(outcomes: &[ExperimentOutcome]) -> Self {
-        let rows = || outcomes.iter().flat_map(|outcome| &outcome.rows).filter(|row| row.verdict == RowVerdict::Holds);
-        Self { published: rows().filter(|row| !row.is_ours).count(), ours: rows().filter(|row| row.is_ours).count() }
-    }
-
-    pub const fn total(self) -> usize {
-        self.published + self.ours
-    }
-}
-
-impl fmt::Display for HeldCounts {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} within published bounds, {} within bounds of ours", self.published, self.ours)
-    }
-}
-
-/// The rows of claims as JSON.
-pub fn verdicts(outcomes: &[ExperimentOutcome], seed: u64) -> Value {
-    let row = |row: &Row| {
-        let word = match &row.verdict {
-            RowVerdict::Holds => "holds",
-            RowVerdict::FallsShort { .. } => "falls_short",
-            RowVerdict::Fails => "fails",
-            RowVerdict::NotHere => "not_here",
-        };
-        let (_, _, reason) = verdict(row);
-        let bounds = if row.is_ours { "ours" } else { "published" };
-        json!({ "what": row.what, "expected": row.expected, "bounds": bounds, "measured": row.measured, "unit": row.unit,
-                "verdict": word, "reason": reason, "note": row.note })
-    };
-    let experiments: Vec<Value> = outcomes
-        .iter()
-        .map(|outcome| {
-            json!({ "id": outcome.id, "title": outcome.title, "source": outcome.source, "claim": outcome.claim,
-                    "holds": outcome.passes(), "expect": outcome.rows.iter().map(row).collect::<Vec<Value>>() })
-        })
-        .collect();
-    let held = HeldCounts::of(outcomes);
-    json!({ "schema": 1, "version": env!("CARGO_PKG_VERSION"), "seed": seed,
-            "holds": { "published": held.published, "ours": held.ours }, "experiments": experiments })
 }
 
 /// The rows of a claim for a page.

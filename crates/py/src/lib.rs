@@ -4,6 +4,7 @@
 mod controller;
 mod env;
 mod error;
+mod evidence;
 mod external;
 mod interrupt;
 mod run;
@@ -83,6 +84,8 @@ fn _bbrlab(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(scenario_of_toml, module)?)?;
     module.add_function(wrap_pyfunction!(run::run, module)?)?;
     module.add_function(wrap_pyfunction!(run::check, module)?)?;
+    module.add_function(wrap_pyfunction!(evidence::reproduce, module)?)?;
+    module.add_function(wrap_pyfunction!(evidence::conform, module)?)?;
     module.add_class::<run::Run>()?;
     module.add_class::<table::Table>()?;
     module.add_class::<controller::Controller>()?;

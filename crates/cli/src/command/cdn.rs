@@ -73,8 +73,9 @@ pub fn cdn(args: &CdnArgs) -> Result<Verdict, Error> {
     if let Some(json) = &json {
         let mut value = cdn::json(&study, version);
         if let Some(outcome) = &outcome {
-            value["expect"] =
-                claims::verdicts(std::slice::from_ref(outcome), args.seed)["experiments"][0]["expect"].take();
+            value["expect"] = bbrlab_lab::experiment::json(std::slice::from_ref(outcome), args.seed)["experiments"][0]
+                ["expect"]
+                .take();
         }
         files.extend(json.write(|to| writeln!(to, "{value:#}"))?);
     }

@@ -2,7 +2,7 @@
 //! Exit status 1 if an expectation fails.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use bbrlab_lab::experiment::{self, Experiment, ExperimentOutcome, RunError, Verdict as Row};
+use bbrlab_lab::experiment::{self, Experiment, ExperimentOutcome, HeldCounts, RunError, Verdict as Row};
 use bbrlab_lab::session::Runner as _;
 use bbrlab_report::model::{Figure, Report, Section, Thumbnail};
 use bbrlab_sim::scenario::{Backend, Scenario, nearest};
@@ -10,7 +10,7 @@ use bbrlab_sim::setup::{Program, Setup};
 use bbrlab_stats::plural::{counted, verb};
 
 use crate::args::seed;
-use crate::claims::{HeldCounts, claims, load_experiments, measured, shown, verdict, verdicts};
+use crate::claims::{claims, load_experiments, measured, shown, verdict};
 use crate::outputs::{self, Target};
 use crate::progress::Progress;
 use crate::provenance::{provenance, quoted};
@@ -60,7 +60,7 @@ pub fn reproduce(args: &ReproduceArgs) -> Result<Verdict, Error> {
         files.extend(report.write(|to| to.write_all(page.as_bytes()))?);
     }
     if let Some(json) = &json {
-        files.extend(json.write(|to| writeln!(to, "{:#}", verdicts(&outcomes, args.seed)))?);
+        files.extend(json.write(|to| writeln!(to, "{:#}", experiment::json(&outcomes, args.seed)))?);
     }
     outputs::commit(files)?;
     if !outputs::take_stdout(json.iter().chain(&report)) {

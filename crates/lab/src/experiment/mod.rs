@@ -8,6 +8,7 @@ mod file;
 mod plan;
 mod run;
 mod verdict;
+mod write;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,6 +18,7 @@ pub use catalogue::{README, embedded, embedded_data};
 pub use file::Grade;
 pub use run::{RunError, RunSetup, run, run_all, simulator};
 pub use verdict::bounds_text;
+pub use write::{HeldCounts, json};
 
 use bbrlab_report::{Figure, Heat, Table};
 use bbrlab_study::cdn::{Population, Study};
@@ -56,6 +58,17 @@ pub enum Verdict {
     Fails,
     /// The row needs a run that this backend cannot do.
     NotHere,
+}
+
+impl Verdict {
+    /// Reason for which a row does not hold, if it is known.
+    pub fn reason(&self) -> Option<&str> {
+        match self {
+            Self::FallsShort { reason } => Some(reason),
+            Self::NotHere => Some("it needs a run that this backend cannot do"),
+            Self::Holds | Self::Fails => None,
+        }
+    }
 }
 
 /// One measured value with its verdict.

@@ -1,0 +1,78 @@
+//! Published claims and the draft's test cases.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bbrlab_lab::conform::{self as draft, Subject};
+use bbrlab_lab::experiment::{self, Experiment};
+use bbrlab_sim::scenario::{FlowSpec, Scenario};
+use bbrlab_sim::setup::Setup;
+use pyo3::exceptions::PyKeyboardInterrupt;
+use pyo3::prelude::*;
+
+use crate::{error, interrupt};
+
+/// Runs claims, all without names. Returns the document of `bbrlab reproduce --json`.
+#[pyfunction]
+pub fn reproduce(py: Python<'_>, ids: Vec<String>, seed: u64) -> PyResult<String> {
+    let all = experiment::embedded();
+    if let Some(unknown) = ids.iter().find(|id| all.iter().all(|one| one.id != **id)) {
+        let known: Vec<&str> = all.iter().map(|one| one.id.as_str()).collect();
+        return Err(error::scenario("claim", &format!("no claim {unknown:?}; there are {}", known.join(", "))));
+    }
+    let chosen: Vec<Experiment> = all.into_iter().filter(|one| ids.is_empty() || ids.contains(&one.id)).collect();
+    let outcomes = interrupt::run(py, |is_interrupted| {
+        let runner = |scenario: &Scenario, setup: &Setup| {
+            if is_interrupted.load(Ordering::Relaxed) {
+                return Err(experiment::RunError::Failed("cancelled".into()));
+            }
+            experiment::simulator(scenario, setup)
+        };
+        experiment::run_all(&chosen, seed, &runner, &|_, _| ())
+    })?;
+    let outcomes = outcomes.into_iter().collect::<Result<Vec<_>, _>>().map_err(|fault| error::lab(&fault))?;
+    Ok(format!("{:#}", experiment::json(&outcomes, seed)))
+}
+
+/// Runs the draft's test cases, all without numbers, with these algorithms over the grid of cells, or over the named ones. Returns
+/// the document of `bbrlab conform --json`.
+#[pyfunction]
+pub fn conform(py: Python<'_>, algorithms: Vec<String>, numbers: Vec<u32>, cells: Vec<String>) -> PyResult<String> {
+    for algorithm in &algorithms {
+        FlowSpec::of(algorithm).map_err(|fault| error::scenario("algorithm", &fault.to_string()))?;
+    }
+    let cells = match cells.as_slice() {
+        [] => draft::grid(),
+        named => {
+            let read = |text: &String| text.parse::<draft::Cell>();
+            named
+                .iter()
+                .map(read)
+                .collect::<Result<_, _>>()
+                .map_err(|fault| error::scenario("cell", &fault.to_string()))?
+        }
+    };
+    let mut cases = draft::cases();
+    if let Some(unknown) =
+        numbers.iter().find(|number| cases.iter().all(|case| u64::from(case.number) != u64::from(**number)))
+    {
+        return Err(error::scenario("case", &format!("no case {unknown}; there are 1 to {}", cases.len())));
+    }
+    cases
+        .retain(|case| numbers.is_empty() || numbers.iter().any(|number| u64::from(*number) == u64::from(case.number)));
+    let subjects: Vec<Subject> = algorithms.iter().map(|name| Subject::simulated(name, cells.clone())).collect();
+    let outcomes = interrupt::run(py, |is_interrupted: &AtomicBool| {
+        let one = |case| {
+            if is_interrupted.load(Ordering::Relaxed) {
+                return None;
+            }
+            Some(draft::run_all(std::slice::from_ref(case), &subjects, None, &|| ()))
+        };
+        cases.iter().map(one).collect::<Option<Vec<_>>>()
+    })?;
+    let outcomes = outcomes.ok_or_else(|| PyKeyboardInterrupt::new_err(()))?;
+    let outcomes = outcomes.into_iter().collect::<Result<Vec<_>, _>>().map_err(|fault| error::lab(&fault))?;
+    let mut all: Vec<_> = outcomes.into_iter().flatten().collect();
+    all.sort_by_key(|one| algorithms.iter().position(|name| *name == one.algorithm));
+    Ok(format!("{:#}", draft::json(&all)))
+}

@@ -1,0 +1,36 @@
+"""Claims and test cases, beside the command."""
+
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+
+import pytest
+
+import bbrlab
+
+
+def test_a_claim_has_the_document_of_the_command(command):
+    wanted, _ = command("reproduce", "F6", "--json", "-")
+    found = bbrlab.reproduce("F6")
+    assert found._table == wanted and found.experiments[0].holds
+    with pytest.raises(bbrlab.ScenarioError, match="no claim .*; there are"):
+        bbrlab.reproduce("F66")
+
+
+def test_cases_have_the_document_of_the_command(command):
+    wanted, _ = command("conform", "bbr3", "bbr1", "--case", "2", "--cell", "20mbit/100ms", "--json", "-")
+    found = bbrlab.conform("bbr3", "bbr1", cases=[2], cells=["20mbit/100ms"])
+    assert found._table == wanted
+    assert [case.algorithm for case in found.cases] == ["bbr3", "bbr1"]
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda: bbrlab.conform(), "no algorithm"),
+        (lambda: bbrlab.conform("bbr4"), "bbr4"),
+        (lambda: bbrlab.conform("bbr3", cases=[99]), "no case 99"),
+        (lambda: bbrlab.conform("bbr3", cells=["fast"]), "fast"),
+    ],
+)
+def test_bad_input_is_a_value_error(call, text):
+    with pytest.raises(ValueError, match=text):
+        call()
