@@ -1,7 +1,7 @@
 #!/bin/bash
 # Builds the Python package and tests it in an environment of its own, out/python.
 # usage: tools/python.sh wheel | test
-#   wheel  out/wheels/bbrlab-*.whl for Linux distributions since 2018 (manylinux_2_28), by maturin and zig
+#   wheel  out/wheels: a wheel for Linux distributions since 2018 (manylinux_2_28), by maturin and zig, and the sources
 #   test   a wheel for this machine, installed; ruff, mypy, pytest, the notebooks
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 set -euo pipefail
@@ -29,6 +29,7 @@ install
 case ${1-} in
     wheel)
         build out/wheels --zig --compatibility manylinux_2_28
+        "$env/bin/maturin" sdist --quiet --out out/wheels
         ls -l out/wheels
         ;;
     test)
