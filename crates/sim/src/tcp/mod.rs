@@ -5,6 +5,7 @@ mod app;
 mod bursts;
 mod limits;
 pub mod packet;
+pub mod quic;
 mod rack;
 mod receiver;
 mod recovery;
