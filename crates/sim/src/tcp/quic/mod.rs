@@ -212,7 +212,9 @@ impl Sender {
                 break;
             };
             if !is_probe
-                && (!self.cc.can_send(next.bytes().into()) || self.waits_for_pacer(now, &quic) || self.blocked_by_host_queue())
+                && (!self.cc.can_send(next.bytes().into())
+                    || self.waits_for_pacer(now, &quic)
+                    || self.blocked_by_host_queue())
             {
                 break;
             }
