@@ -256,10 +256,77 @@ pub struct HostSetup {
     pub ecn: bool,
     /// Initial congestion window in segments. Linux: 10.
     pub initial_cwnd: u32,
-    /// The receiver's rule for ACKs, if it is not Linux's.
+    /// Transport; in a QUIC stack's backend it matters only for flows of the TCP model.
+    pub transport: Transport,
+    /// The receiver's rule for ACKs, if it is not the transport's.
     pub ack: Option<AckEvery>,
     /// On a real kernel: source of the program, for an algorithm that both the kernel and bbrlab have.
     pub program: Program,
+}
+
+/// Transport of a flow in the simulator.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Transport {
+    /// TCP as in Linux.
+    #[default]
+    Tcp,
+    /// QUIC by RFC 9002; what that leaves open is as in noq.
+    Quic,
+    /// QUIC as in s2n-quic: ACKs of every tenth packet, spurious losses not undone, and packets up to 1 ms early.
+    QuicS2n,
+}
+
+impl Transport {
+    /// All transports.
+    pub const ALL: [Self; 3] = [Self::Tcp, Self::Quic, Self::QuicS2n];
+
+    /// Name used in a scenario.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Quic => "quic",
+            Self::QuicS2n => "quic:s2n",
+        }
+    }
+
+    /// Parses such a name.
+    pub fn named(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|one| one.name() == word)
+    }
+
+    /// Transport that behaves like a stack's.
+    pub const fn of(stack: Stack) -> Self {
+        match stack {
+            Stack::S2n => Self::QuicS2n,
+            Stack::Noq => Self::Quic,
+        }
+    }
+
+    /// True for both forms of QUIC.
+    pub const fn is_quic(self) -> bool {
+        !matches!(self, Self::Tcp)
+    }
+
+    /// The receiver's rule for ACKs; `None` for Linux's.
+    pub const fn ack(self) -> Option<AckEvery> {
+        match self {
+            Self::Tcp => None,
+            // RFC 9000 §13.2.2, as implemented in noq-proto 1.4 unless ACK_FREQUENCY requests otherwise.
+            Self::Quic => Some(AckEvery { packets: 2, delay: Span::millis(25) }),
+            // Source: s2n-quic-transport 0.91, ack_manager.rs, and its default max_ack_delay.
+            Self::QuicS2n => Some(AckEvery { packets: 10, delay: Span::millis(25) }),
+        }
+    }
+
+    /// True if the sender undoes a reduction once every packet declared lost is acknowledged.
+    pub const fn undoes(self) -> bool {
+        matches!(self, Self::Quic)
+    }
+
+    /// True if a packet may leave a little early, so that packets leave in pairs.
+    pub const fn sends_early(self) -> bool {
+        matches!(self, Self::QuicS2n)
+    }
 }
 
 /// Source of an algorithm's program on a real kernel.
@@ -382,6 +449,7 @@ impl Default for HostSetup {
             delayed_ack: Span::millis(40),
             ecn: false,
             initial_cwnd: 10,
+            transport: Transport::Tcp,
             ack: None,
             program: Program::Kernel,
         }

@@ -68,6 +68,8 @@ fn simultaneous(seed: u64, case: u64) -> String {
             ",pacing=on",
             ",ecn=on",
             ",stop=1s",
+            ",transport=quic",
+            ",transport=quic:s2n",
             ",access=100mbit/2ms",
         ]);
         flows.push(format!("'{cc}{many}{option}'"));

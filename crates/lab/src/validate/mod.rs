@@ -5,12 +5,10 @@
 pub mod packets;
 pub mod random;
 
-use bbrlab_core::{Rng, Span};
+use bbrlab_core::Rng;
 use serde::Serialize;
 
-use bbrlab_sim::backend::Stack;
 use bbrlab_sim::record::result::{Distribution, RunResult};
-use bbrlab_sim::setup::AckEvery;
 use bbrlab_stats::bootstrap::interval_of_median_ratio;
 use bbrlab_stats::quantile::nearest_rank;
 use bbrlab_stats::{known_mean, median};
@@ -115,27 +113,6 @@ pub const KERNEL: Limits = Limits { goodput: 0.03, rtt: 0.05, max: 0.10, retrans
 
 /// Limits against a QUIC stack: its own loss recovery and pacing, and packets of another size.
 pub const QUIC: Limits = Limits { goodput: 0.05, rtt: 0.05, max: 0.10, retransmitted: 2.0 };
-
-/// ACK policy of a stack's receiver, in a form that the simulator supports.
-pub const fn receiver(stack: Stack) -> AckEvery {
-    match stack {
-        // Source: s2n-quic-transport 0.91, ack_manager.rs, and its default max_ack_delay.
-        Stack::S2n => AckEvery { packets: 10, delay: Span::millis(25) },
-        // RFC 9000 §13.2.2, as implemented in noq-proto 1.4 unless ACK_FREQUENCY requests otherwise.
-        Stack::Noq => AckEvery { packets: 2, delay: Span::millis(25) },
-    }
-}
-
-/// Returns true if a stack paces packet by packet; Linux sends bursts of 1 ms and of at least two packets.
-pub const fn sends_singly(stack: Stack) -> bool {
-    match stack {
-        // A packet may leave 1 ms early, and packets that are due leave together: s2n-quic-core 0.91,
-        // time/timestamp.rs, has_elapsed.
-        Stack::S2n => false,
-        // Every packet waits for a token bucket: noq-proto 1.4, connection/pacing.rs.
-        Stack::Noq => true,
-    }
-}
 
 /// One requirement on all scenarios together.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -10,7 +10,7 @@ use super::keys::flow;
 use super::support::{KERNEL, KERNELS, Refusal, S2N, STACKS, UML};
 use super::text::TextError;
 use super::units::{BitRate, BufferSize, TimeSpan, Volume};
-use crate::setup::{AckEvery, FlowSetup, Program, Rwnd, Setup};
+use crate::setup::{AckEvery, FlowSetup, Program, Rwnd, Setup, Transport};
 
 /// One option of a flow.
 #[derive(Clone, Copy, Debug)]
@@ -162,6 +162,10 @@ flow_options! {
     ack: AckEvery = "PACKETS/TIME", ack_every, |v| format!("{}/{}", v.packets, TimeSpan(v.delay.as_nanos()));
     refused &[LINUX_ACKS, S2N_ACKS];
 
+    /// Transport in the simulator: TCP, or QUIC with its loss detection and ACK rule, as in noq or in s2n-quic
+    transport: Transport = "tcp|quic|quic:s2n", transport, |v| v.name().to_owned();
+    refused &[KERNEL_TRANSPORT];
+
     /// First and last bottleneck that it crosses, counted from 1
     links: (u32, u32) = "FIRST..LAST", links, |(first, last)| format!("{first}..{last}");
     example "bbr1,links=1..1";
@@ -245,6 +249,11 @@ fn switch(value: &str) -> Result<bool, TextError> {
 
 fn on_off(on: &bool) -> String {
     if *on { "on" } else { "off" }.to_owned()
+}
+
+fn transport(value: &str) -> Result<Transport, TextError> {
+    Transport::named(value)
+        .ok_or_else(|| TextError(format!("{value:?} is not a transport; write tcp, quic or quic:s2n")))
 }
 
 fn program(value: &str) -> Result<Program, TextError> {
@@ -492,6 +501,17 @@ const S2N_ACKS: Refusal = Refusal {
         quic_flow(setup, |flow| odd(flow).map(|ack| format!("{} packets", ack.packets)))
     },
     example: &["--flow", "bbr1,ack=4/25ms"],
+};
+
+const KERNEL_TRANSPORT: Refusal = Refusal {
+    on: KERNELS,
+    values: "quic and quic:s2n",
+    why: "a kernel's transport is TCP",
+    holds: |setup| {
+        let quic = |flow: &FlowSetup| flow.host.transport.is_quic().then(|| flow.host.transport.name().to_owned());
+        flow(setup, quic)
+    },
+    example: &["--flow", "bbr1,transport=quic"],
 };
 
 const NO_BPF: Refusal = Refusal {

@@ -466,6 +466,7 @@ fn host(spec: &FlowSpec) -> HostSetup {
         delayed_ack: options.delack.map_or(default.delayed_ack, TimeSpan::span),
         ecn: options.ecn.unwrap_or(default.ecn),
         initial_cwnd: options.iw.unwrap_or(default.initial_cwnd),
+        transport: options.transport.unwrap_or_default(),
         ack: options.ack,
         program: options.program.unwrap_or(default.program),
     }

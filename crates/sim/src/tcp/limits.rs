@@ -33,7 +33,7 @@ impl Sender {
             && in_flight < self.cc.cwnd()
             && self.board.lost_out <= self.board.retrans_out
         {
-            self.cc.on_app_limited(Some(self.flight()));
+            self.cc.on_app_limited(self.quic.is_none().then(|| self.flight()));
         }
     }
 

@@ -6,6 +6,7 @@ mod bursts;
 mod external;
 mod limits;
 pub mod packet;
+pub mod quic;
 mod rack;
 mod receiver;
 mod recovery;

@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use bbrlab_core::{Span, Time};
 
 use super::packet::{AckPacket, SACK_BLOCKS, Segment, mark};
+use super::quic::QuicReceiver;
 use super::timers::{TICK, fires_at};
 use super::undo::stamp;
 use crate::setup::{AckEvery, HostSetup, Rwnd};
@@ -53,12 +54,12 @@ pub struct Receiver {
     /// True if the application reads all available data immediately.
     is_prompt: bool,
     quick: u32,
-    delayed_ack: Span,
+    pub(super) delayed_ack: Span,
     /// Acknowledgement frequency, in place of Linux's rules.
-    rule: Option<AckEvery>,
+    pub(super) rule: Option<AckEvery>,
     /// One past the highest segment that arrived.
     highest: u64,
-    ack_at: Time,
+    pub(super) ack_at: Time,
     /// Expiry of the kernel's delayed-ACK timer, which an earlier ACK does not stop.
     delack_fires_at: Time,
     compress_at: Time,
@@ -72,15 +73,17 @@ pub struct Receiver {
     ts_recent: Time,
     /// Next expected segment in the last ACK. Source: Linux `rcv_wup`.
     acknowledged: u64,
-    fresh: u32,
+    pub(super) fresh: u32,
     ecn: bool,
-    echo_ce: bool,
-    window: Window,
+    pub(super) echo_ce: bool,
+    pub(super) window: Window,
     last_arrival: Time,
     /// True under Linux's default rules: no ECN, GRO, autotuning or rule of its own.
     has_default_rules: bool,
     /// Payload lengths of out-of-order segments that differ from the MSS: (segment, bytes).
     short: Vec<(u64, u16)>,
+    /// State of QUIC, if that is its transport; its rules then replace all others.
+    pub(super) quic: Option<Box<QuicReceiver>>,
 }
 
 /// ACK required by an arrival.
@@ -93,9 +96,9 @@ enum AckDecision {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Window {
+pub(super) struct Window {
     kind: Rwnd,
-    now: u64,
+    pub(super) now: u64,
     /// Autotuning: in-order bytes and time at the start of the current RTT.
     mark: (u64, Time),
 }
@@ -103,7 +106,10 @@ struct Window {
 impl Receiver {
     /// Creates a receiver.
     pub fn new(mss: u32, rwnd: Rwnd, is_prompt: bool, host: &HostSetup) -> Self {
+        let quic = host.transport.is_quic().then(Box::default);
+        let rule = host.ack.or(host.transport.ack());
         let now = match rwnd {
+            Rwnd::Auto(limit) if quic.is_some() => limit,
             Rwnd::Unlimited => u64::MAX,
             Rwnd::Fixed(bytes) => bytes,
             Rwnd::Auto(limit) => RWND_INITIAL.min(limit),
@@ -121,8 +127,8 @@ impl Receiver {
             unacked_bytes: 0,
             is_prompt,
             quick: QUICK_ACKS_FIRST,
-            delayed_ack: host.ack.map_or(host.delayed_ack, |rule| rule.delay),
-            rule: host.ack,
+            delayed_ack: rule.map_or(host.delayed_ack, |rule| rule.delay),
+            rule,
             highest: 0,
             ack_at: Time::NEVER,
             delack_fires_at: Time::ZERO,
@@ -141,8 +147,9 @@ impl Receiver {
             echo_ce: false,
             window: Window { kind: rwnd, now, mark: (0, Time::ZERO) },
             last_arrival: Time::ZERO,
-            has_default_rules: !host.ecn && host.gro.is_none() && host.ack.is_none() && !matches!(rwnd, Rwnd::Auto(_)),
+            has_default_rules: !host.ecn && host.gro.is_none() && rule.is_none() && !matches!(rwnd, Rwnd::Auto(_)),
             short: Vec::new(),
+            quic,
         }
     }
 
@@ -211,6 +218,10 @@ impl Receiver {
         if segment.marks & mark::BARE != 0 {
             return;
         }
+        if self.quic.is_some() {
+            self.take_packet(now, segment, acks);
+            return;
+        }
         let want = self.note_ecn(segment);
         // RFC 7323 §5: a segment older than the newest timestamp of the left edge is refused. When a retransmission arrives,
         // this includes all late segments sent before it.
@@ -270,7 +281,8 @@ impl Receiver {
             self.decide(now, want, acks);
         } else if self.ack_at <= now || self.compress_at <= now {
             self.clear_timers();
-            acks.push(self.make_ack(None));
+            let ack = self.make_quic_ack().unwrap_or_else(|| self.make_ack(None));
+            acks.push(ack);
         }
     }
 
@@ -283,7 +295,7 @@ impl Receiver {
         !self.recent[..SACK_BLOCKS_EXPECTED].iter().any(|range| range.0 == seq + 1 || range.1 == seq)
     }
 
-    fn clear_timers(&mut self) {
+    pub(super) fn clear_timers(&mut self) {
         self.ack_at = Time::NEVER;
         self.compress_at = Time::NEVER;
         self.compressed = 0;

@@ -50,6 +50,9 @@ impl Sender {
     /// has a resolution of a millisecond, so only the estimators use it.
     // spec: Linux tcp_ack
     pub fn on_ack(&mut self, now: Time, ack: &AckPacket, out: &mut Vec<Segment>) -> Option<Span> {
+        if self.quic.is_some() {
+            return self.on_quic_ack(now, ack, out);
+        }
         self.check_app_limited_broadly();
         let mut seen = AckFlags { ece: ack.ece && self.ecn, ..AckFlags::default() };
         let mut batch = self.cc.begin_ack(now);

@@ -9,6 +9,7 @@ use bbrlab_core::{Controller, Flight, Init, PacketToken, Rate, Sent, Span, Time}
 use super::app::App;
 use super::external::Steered;
 use super::packet::{Segment, mark};
+use super::quic::QuicSender;
 use super::rack::Rack;
 use super::scoreboard::Scoreboard;
 use super::timers::{Timer, TimerKind, fires_at};
@@ -74,7 +75,7 @@ pub struct Sender {
     // Pacing
     paced: bool,
     pub(super) wstamp: Time,
-    pace_at: Time,
+    pub(super) pace_at: Time,
     data_segments_out: u64,
     pub(super) min_rtt_us: u64,
     // Congestion state (Linux `icsk_ca_state` and friends)
@@ -108,6 +109,8 @@ pub struct Sender {
     /// Send time of the first SYN.
     syn_sent: Time,
     seed: u64,
+    /// State of QUIC, if that is its transport and the handshake is done.
+    pub(super) quic: Option<Box<QuicSender>>,
     // Host queue (TSQ)
     has_host_queue: bool,
     pub(super) host_queue: u64,
@@ -171,6 +174,7 @@ impl Sender {
             syn_tries: 0,
             syn_sent: Time::ZERO,
             seed,
+            quic: None,
             has_host_queue: setup.access.is_some(),
             host_queue: 0,
             tsq_blocked: false,
@@ -252,7 +256,9 @@ impl Sender {
         let was_lost = stamp(sent) != stamp(self.syn_sent);
         init.initial_cwnd = if self.syn_tries > 2 && was_lost { 1 } else { self.initial_cwnd };
         init.srtt = Some(rtt);
-        self.cc = Controller::new(&setup.algorithm, &init).with_host_recovery();
+        let cc = Controller::new(&setup.algorithm, &init);
+        self.quic = QuicSender::new(setup.host.transport, rtt);
+        self.cc = if self.quic.is_some() { cc } else { cc.with_host_recovery() };
         self.min_rtt_us = rtt.as_micros();
         self.wstamp = now;
         self.cwnd_stamp = now;
@@ -290,6 +296,10 @@ impl Sender {
     /// Sends all that windows and pacer allow: retransmissions first, then new data.
     pub fn pump(&mut self, now: Time, out: &mut Vec<Segment>) {
         self.pace_at = Time::NEVER;
+        if self.quic.is_some() {
+            self.write_quic(now, out);
+            return;
+        }
         if self.board.lost_out > self.board.retrans_out {
             self.retransmit_lost(now, out);
         }
@@ -354,7 +364,7 @@ impl Sender {
 
     /// Applies TCP small queues: at most two bursts or one millisecond of data wait in the host.
     // spec: Linux tcp_small_queue_check
-    fn blocked_by_host_queue(&mut self) -> bool {
+    pub(super) fn blocked_by_host_queue(&mut self) -> bool {
         if !self.has_host_queue {
             return false;
         }
@@ -461,7 +471,7 @@ impl Sender {
         n
     }
 
-    fn emit(&mut self, now: Time, seq: u64, len: u16, extra: u8, out: &mut Vec<Segment>) {
+    pub(super) fn emit(&mut self, now: Time, seq: u64, len: u16, extra: u8, out: &mut Vec<Segment>) {
         let mut marks = extra;
         if self.ecn && extra & mark::RETRANSMIT == 0 {
             marks |= mark::ECT;

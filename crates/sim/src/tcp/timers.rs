@@ -62,6 +62,8 @@ pub enum TimerKind {
     LossProbe,
     /// RACK's reordering window.
     Reorder,
+    /// QUIC's loss detection.
+    Quic,
 }
 
 /// The sender's timer.
@@ -152,6 +154,7 @@ impl Sender {
             TimerKind::Rto => self.on_rto(now, out),
             TimerKind::LossProbe => self.send_loss_probe(now, out),
             TimerKind::Reorder => self.on_reorder_timer(now),
+            TimerKind::Quic => self.on_quic_timer(now),
             TimerKind::None | TimerKind::Syn => {}
         }
         debug_assert!(self.timer.at > now, "a timer that fired was not armed again");

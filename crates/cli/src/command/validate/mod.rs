@@ -14,7 +14,7 @@ use bbrlab_report::model::{
     Axis, ClaimRow, Figure, Number, Panel, Report, Section, Series, Style, Table, Verdict as Shown,
 };
 use bbrlab_sim::scenario::{Backend, Scenario, ScenarioFile, TimeSpan};
-use bbrlab_sim::setup::Program;
+use bbrlab_sim::setup::{Program, Transport};
 use bbrlab_stats::number::column;
 use bbrlab_stats::plural::counted;
 use rayon::prelude::*;
@@ -242,9 +242,8 @@ fn compare(args: &ValidateArgs, cases: &[Case], on: Backend, real: &Runner) -> R
         let mut modelled = setup.clone();
         if let Some(stack) = on.stack() {
             for flow in &mut modelled.flows {
-                flow.host.ack.get_or_insert(validate::receiver(stack));
-                if validate::sends_singly(stack) {
-                    flow.host.tso_max = flow.mss;
+                if !flow.is_tcp {
+                    flow.host.transport = Transport::of(stack);
                 }
             }
         }
