@@ -201,7 +201,9 @@ mod tests {
     #[test]
     fn a_packet_acknowledged_in_between_ends_a_period_of_losses() {
         let mut period = LostPeriod::default();
-        [(1, 10), (2, 60), (4, 70), (5, 90)].map(|(number, ms)| period.on_lost(number, at(ms)));
+        for (number, ms) in [(1, 10), (2, 60), (4, 70), (5, 90)] {
+            period.on_lost(number, at(ms));
+        }
         assert_eq!(period.longest, Span::millis(50));
     }
 }
