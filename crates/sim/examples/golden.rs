@@ -24,6 +24,10 @@ const SCENARIOS: &[(&str, &str)] = &[
         "ties_loss",
         "rate = '24.224mbit'\nrtt = '8ms'\nloss = '1%'\nbuffer = '64kB'\nflow = ['bbr3*7@0s+4ms', 'cubic*7@0s+4ms,size=500kB']",
     ),
+    (
+        "quic",
+        "rate = '20mbit'\nreorder = '0.5%'\nloss = '0.5%'\nbuffer = '1bdp'\nflow = ['bbr3,transport=quic', 'cubic,transport=quic:s2n', 'reno,transport=quic,size=2MB']",
+    ),
     ("loss", "rate = '20mbit'\nloss = '2%'\nack_loss = '5%'\nbuffer = '1bdp'\nflow = ['bbr1', 'cubic']"),
     ("bursts", "rate = '20mbit'\nloss = 'ge:1%,10%,50%'\nbuffer = '1bdp'\nflow = ['bbr1', 'cubic']"),
     ("disorder", "jitter = '5ms:reorder'\nreorder = '1%'\nduplicate = '1%'\nbuffer = '2bdp'\nflow = ['bbr1', 'cubic']"),
