@@ -92,7 +92,7 @@ fn certificates_that_do_not_fit_are_refused_and_say_why() {
         certificate.not_before = rcgen::date_time_ymd(from, 1, 1);
         certificate.not_after = rcgen::date_time_ymd(until, 1, 1);
         if name.ends_with("-ca") {
-            certificate.is_ca = authority.clone();
+            certificate.is_ca = authority;
         }
         let certificate = certificate.self_signed(&key).unwrap();
         dir.file(&format!("{name}.crt"), pem("CERTIFICATE", certificate.der()).as_bytes());
