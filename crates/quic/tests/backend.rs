@@ -71,10 +71,12 @@ fn every_algorithm_runs_in_both_stacks() {
         for info in ALGORITHMS {
             let output = run(stack, &format!("--rate 10mbit --rtt 30ms --duration 5s --flow {}", info.name));
             let goodput = mbps(&output.result.flows[0]);
-            // The reference's window is 10 packets; davis starts slowly.
+            // The reference's window is 10 packets; davis starts slowly. The prototype's bounds make no allowance for ACKs of ten
+            // packets: it has 6.9 Mbit/s in the simulator too, with ack=10/25ms.
             let min = match info.name {
                 "fixed" => 2.4,
                 "davis" => 3.0,
+                "bbr2-ietf100" => 6.5,
                 _ => 7.5,
             };
             assert!((min..=10.0).contains(&goodput), "{} in {}: {goodput} Mbit/s", info.name, stack.name());
