@@ -140,6 +140,8 @@ pub struct Run {
     folder: Folder,
     store: RecordWriter,
     attached: Attached,
+    /// Time at which it was attached, with a first deadline.
+    attached_ns: u64,
     table: Table,
     guards: Guards,
     /// Owner of each arm's program, if it is not this test.
@@ -172,10 +174,11 @@ impl Run {
             let store = RecordWriter::new(folder.clone(), asked.disk).map_err(Error::file(&folder.0))?;
             folder.reserve().and_then(|()| folder.describe(&test)).map_err(Error::file(&folder.0))?;
             entry.write()?;
-            let until_ns = clock::now_ns() + UNWATCHED_NS;
-            Ok((store, Attached::new(&cgroup, &config(asked, key, &test), table.bytes(), until_ns)?))
+            let now_ns = clock::now_ns();
+            let attached = Attached::new(&cgroup, &config(asked, key, &test), table.bytes(), now_ns + UNWATCHED_NS)?;
+            Ok((store, attached, now_ns))
         };
-        let (store, attached) = begin().inspect_err(|_| {
+        let (store, attached, attached_ns) = begin().inspect_err(|_| {
             entry.forget();
             folder.clear();
         })?;
@@ -191,6 +194,7 @@ impl Run {
             folder,
             store,
             attached,
+            attached_ns,
             table,
             guards,
             found,
@@ -223,7 +227,7 @@ impl Run {
     fn turns(&mut self) -> Result<&'static str> {
         let begun = clock::now_ns();
         let every = (self.every.as_millis() / TURN.as_millis()).max(1) as u64;
-        let (mut turn, mut last_ns) = (0_u64, begun);
+        let (mut turn, mut last_ns) = (0_u64, self.attached_ns);
         loop {
             thread::sleep(TURN);
             turn += 1;
