@@ -72,12 +72,15 @@ impl<'a> Stepper<'a> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
     use bbrlab_core::{AlgorithmConfig, Rate, Span};
 
     use super::*;
     use crate::engine::run;
-    use crate::link::Buffer;
-    use crate::setup::FlowSetup;
+    use crate::link::{Buffer, Loss};
+    use crate::setup::{Change, ChangeKind, FlowSetup};
     use crate::tcp::{AckEvent, External, ExternalControl, Steering};
 
     fn setup(flows: &[&str]) -> Setup {
@@ -127,6 +130,54 @@ mod tests {
             }
             Steering { cwnd: 34, pacing_rate: Some(Rate::bits_per_sec(19_100_000)) }
         }
+    }
+
+    /// A window of one packet after a timeout, which grows by one for each ACK.
+    struct Restarting {
+        cwnd: u32,
+        sent: Arc<AtomicU32>,
+        timeouts: Arc<AtomicU32>,
+    }
+
+    impl ExternalControl for Restarting {
+        fn on_start(&mut self, _now: Time, _mss: u32) -> Steering {
+            Steering { cwnd: self.cwnd, pacing_rate: None }
+        }
+
+        fn on_ack(&mut self, ack: &AckEvent) -> Steering {
+            self.cwnd += ack.delivered as u32;
+            Steering { cwnd: self.cwnd, pacing_rate: None }
+        }
+
+        fn on_sent(&mut self, _now: Time, packets: u32, inflight: u32) -> Option<Steering> {
+            self.sent.fetch_add(packets, Ordering::Relaxed);
+            assert!(inflight >= packets && inflight <= self.cwnd.max(packets));
+            None
+        }
+
+        fn on_rto(&mut self, _now: Time, inflight: u32) -> Option<Steering> {
+            assert_eq!(inflight, 0);
+            self.timeouts.fetch_add(1, Ordering::Relaxed);
+            self.cwnd = 1;
+            Some(Steering { cwnd: 1, pacing_rate: None })
+        }
+    }
+
+    #[test]
+    fn an_external_control_is_called_for_each_packet_and_timeout() {
+        let mut setup = setup(&["fixed"]);
+        // Everything is lost for half a second, so that only a timeout goes on.
+        let lose = |at, share| Change { at: Time::ZERO + Span::millis(at), link: 0, what: ChangeKind::Loss(share) };
+        setup.schedule = vec![lose(1_000, Loss::Bernoulli(1.0)), lose(1_500, Loss::None)];
+        let counts = [Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0))];
+        let [sent, timeouts] = counts.clone();
+        setup.flows[0].external = Some(External::new("restarting", Restarting { cwnd: 4, sent, timeouts }));
+        let mut stepper = Stepper::new(&setup);
+        stepper.step_until(setup.duration);
+        let (segments, rto) = (stepper.0.flows[0].sender.stats.segments, stepper.0.flows[0].sender.stats.rto);
+        let [sent, timeouts] = counts.map(|count| u64::from(count.load(Ordering::Relaxed)));
+        assert!(rto >= 1 && stepper.now() == setup.duration, "{rto}");
+        assert_eq!((sent, timeouts), (segments, rto));
     }
 
     #[test]

@@ -52,6 +52,16 @@ pub trait ExternalControl: Send {
     fn on_start(&mut self, now: Time, mss: u32) -> Steering;
     /// Handles an ACK.
     fn on_ack(&mut self, ack: &AckEvent) -> Steering;
+    /// Handles packets that leave, `inflight` of them in flight after it. Returns the values for what leaves next; by default `None`,
+    /// which keeps them.
+    fn on_sent(&mut self, _now: Time, _packets: u32, _inflight: u32) -> Option<Steering> {
+        None
+    }
+    /// Handles a retransmission timeout, before anything is sent again. Returns the values from then on; by default `None`, which
+    /// keeps them.
+    fn on_rto(&mut self, _now: Time, _inflight: u32) -> Option<Steering> {
+        None
+    }
 }
 
 /// A shared external control, with the name that results show. Clones share it: a setup that has run once is used up.
@@ -103,6 +113,28 @@ impl Sender {
     pub(super) fn start_steering(&mut self, now: Time) {
         if let Some(steered) = &self.steered {
             let Steering { cwnd, pacing_rate } = steered.external.call(|control| control.on_start(now, self.mss));
+            self.cc.set_fixed(cwnd, pacing_rate);
+        }
+    }
+
+    /// Passes packets just sent to an external control.
+    #[cold]
+    pub(super) fn steer_sent(&mut self, now: Time, packets: u32) {
+        let inflight = self.in_flight();
+        self.steer_by(|control| control.on_sent(now, packets, inflight));
+    }
+
+    /// Passes a retransmission timeout to an external control.
+    #[cold]
+    pub(super) fn steer_rto(&mut self, now: Time) {
+        let inflight = self.in_flight();
+        self.steer_by(|control| control.on_rto(now, inflight));
+    }
+
+    /// Calls an external control, and takes over the values that it returns.
+    fn steer_by(&mut self, with: impl FnOnce(&mut dyn ExternalControl) -> Option<Steering>) {
+        let steering = self.steered.as_ref().and_then(|steered| steered.external.call(with));
+        if let Some(Steering { cwnd, pacing_rate }) = steering {
             self.cc.set_fixed(cwnd, pacing_rate);
         }
     }

@@ -502,6 +502,9 @@ impl Sender {
         }
         self.stats.segments += u64::from(segments);
         self.stats.sent_bytes += bytes;
+        if self.steered.is_some() {
+            self.steer_sent(now, segments);
+        }
     }
 
     /// Earliest departure time of the next burst.

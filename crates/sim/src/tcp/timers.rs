@@ -211,6 +211,9 @@ impl Sender {
         self.mark_timed_out(now);
         self.stats.rto += 1;
         self.cc.on_rto(now, self.flight(), first);
+        if self.steered.is_some() {
+            self.steer_rto(now);
+        }
         self.high_seq = self.board.next;
         self.frto = new_recovery || self.retransmits_in_row > 0;
         self.tlp_high_seq = None;
