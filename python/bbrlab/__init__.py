@@ -10,11 +10,12 @@ Keywords, values and figures are those of the command `bbrlab run`; the same see
 
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 
-from bbrlab._bbrlab import Ack, Controller, InternalError, ScenarioError, Table, Token, __version__
+from bbrlab._algorithm import Algorithm
+from bbrlab._bbrlab import Ack, Controller, InternalError, ScenarioError, Sent, Table, Timeout, Token, __version__
 from bbrlab._catalogue import algorithms, keys, parameters
 from bbrlab._evidence import conform, reproduce
 from bbrlab._result import Comparison, Page, Record, Result, compare, read
-from bbrlab._run import Algorithm, Scenario, arun, run
+from bbrlab._run import Scenario, arun, run
 from bbrlab._sweep import sweep
 
 __all__ = [
@@ -28,7 +29,9 @@ __all__ = [
     "Result",
     "Scenario",
     "ScenarioError",
+    "Sent",
     "Table",
+    "Timeout",
     "Token",
     "__version__",
     "algorithms",

@@ -24,6 +24,15 @@ class Ack:
     in_recovery: bool
     after_rto: bool
 
+class Sent:
+    now_s: float
+    packets: int
+    inflight: int
+
+class Timeout:
+    now_s: float
+    inflight: int
+
 class Table:
     @property
     def columns(self) -> list[str]: ...
@@ -36,7 +45,16 @@ class Token:
     def bytes(self) -> int: ...
 
 class Controller:
-    def __init__(self, algorithm: str, *, mss: int = 1200, now_s: float = 0.0, initial_cwnd: int = 10, seed: int = 1) -> None: ...
+    def __init__(
+        self,
+        algorithm: str,
+        *,
+        mss: int = 1200,
+        now_s: float = 0.0,
+        initial_cwnd: int = 10,
+        seed: int = 1,
+        **parameters: object,
+    ) -> None: ...
     def on_sent(self, now_s: float, bytes: int, *, is_retransmit: bool = False) -> Token: ...
     def on_ack(
         self,

@@ -1,4 +1,4 @@
-"""Scenarios, runs, and algorithms written in Python."""
+"""Scenarios and runs."""
 
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 
@@ -8,42 +8,16 @@ import asyncio
 import json
 import math
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from bbrlab import _bbrlab
+from bbrlab._algorithm import Classes, is_pair, texts_of
 from bbrlab._result import Result
 
 PACKETS_MAX = 1e9
-
-
-class Algorithm:
-    """Base of a congestion control in Python. Override `on_ack`; set `cwnd_packets` or `cwnd_bytes`, and `pacing_rate_bps`.
-
-    Each flow of each run gets an object of its own, made without arguments. `mss` is set before `on_start`.
-    """
-
-    mss: int = 1448
-    #: Congestion window in packets; takes precedence over `cwnd_bytes`.
-    cwnd_packets: float | None = 10.0
-    #: Congestion window in bytes of payload.
-    cwnd_bytes: float | None = None
-    #: Pacing rate in bit/s of payload; None sends without pacing.
-    pacing_rate_bps: float | None = None
-
-    def on_start(self, now_s: float) -> None:
-        """Called when the handshake is complete."""
-
-    def on_ack(self, ack: _bbrlab.Ack) -> None:
-        """Called for each ACK."""
-        raise NotImplementedError
-
-    def on_loss(self, ack: _bbrlab.Ack) -> None:
-        """Called before `on_ack` if packets were marked lost since the last ACK."""
-
-    def on_rto(self, ack: _bbrlab.Ack) -> None:
-        """Called before `on_ack` if a retransmission timeout preceded the ACK."""
 
 
 class Scenario:
@@ -51,7 +25,7 @@ class Scenario:
 
     __slots__ = ("_flows", "_json")
     _json: str
-    _flows: tuple[tuple[int, Callable[[], Any]], ...]
+    _flows: Classes
 
     def __init__(self, source: Scenario | Mapping[str, Any] | str | os.PathLike[str] | None = None, **keys: Any) -> None:
         """From keywords, a dict, TOML text, or the path of a TOML or JSON file; keywords override it."""
@@ -59,8 +33,11 @@ class Scenario:
         changed, own = _normal(keys)
         table.update(changed)
         object.__setattr__(self, "_flows", own if "flow" in changed else classes)
-        object.__setattr__(self, "_json", json.dumps(table, sort_keys=True))
-        _bbrlab.check(self._json)
+        object.__setattr__(self, "_json", json.dumps(table, sort_keys=True, default=_refused))
+        try:
+            _bbrlab.check(self._json)
+        except _bbrlab.ScenarioError as error:
+            raise _completed(error, table) from None
 
     def replace(self, **keys: Any) -> Scenario:
         """Returns a copy with these keys changed."""
@@ -108,7 +85,7 @@ class Scenario:
         return f"Scenario({keys})"
 
 
-def _restored(text: str, flows: tuple[tuple[int, Callable[[], Any]], ...]) -> Scenario:
+def _restored(text: str, flows: Classes) -> Scenario:
     scenario = object.__new__(Scenario)
     object.__setattr__(scenario, "_json", text)
     object.__setattr__(scenario, "_flows", flows)
@@ -120,7 +97,7 @@ def _quoted(text: str) -> str:
     return text if plain and text else "'" + text.replace("'", "'\\''") + "'"
 
 
-def _table(source: Any) -> tuple[dict[str, Any], tuple[tuple[int, Callable[[], Any]], ...]]:
+def _table(source: Any) -> tuple[dict[str, Any], Classes]:
     if source is None:
         return {}, ()
     if isinstance(source, Scenario):
@@ -139,35 +116,48 @@ def _table(source: Any) -> tuple[dict[str, Any], tuple[tuple[int, Callable[[], A
     raise TypeError(f"a scenario is a dict, TOML text or a path, not {type(source).__name__}")
 
 
-def _normal(keys: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[tuple[int, Callable[[], Any]], ...]]:
+def _normal(keys: Mapping[str, Any]) -> tuple[dict[str, Any], Classes]:
     """Keys of the scenario language: `flows` is `flow`, and classes stand for flows of the algorithm `fixed`."""
     table = {key: value for key, value in keys.items() if value is not None}
-    classes: list[tuple[int, Callable[[], Any]]] = []
+    classes: Classes = ()
     if "flows" in table:
         if "flow" in table:
             raise TypeError("flows and flow are the same key; pass one")
         table["flow"] = table.pop("flows")
     if "flow" in table:
         given = table["flow"]
-        flows = [given] if isinstance(given, str) or callable(given) else given
-        if not isinstance(flows, Sequence):
+        flows = [given] if isinstance(given, str) or callable(given) or is_pair(given) else given
+        if not isinstance(flows, Sequence) or isinstance(flows, bytes):
             raise TypeError(f"flows: a list of flows, not {type(given).__name__}")
         if not flows:
             raise _scenario_error("flow", "no flow; write at least one, such as flows=['bbr1']")
-        texts: list[Any] = []
-        for flow in flows:
-            if callable(flow):
-                if any(isinstance(other, str) and "*" in other for other in texts):
-                    raise _scenario_error("flow", "a flow that stands for several comes after the classes; reorder them")
-                classes.append((len(texts), flow))
-                texts.append(f"fixed,name={getattr(flow, '__name__', type(flow).__name__)}")
-            else:
-                texts.append(flow)
-        table["flow"] = texts
+        table["flow"], classes = texts_of(flows)
     for key, value in table.items():
         if isinstance(value, float) and not math.isfinite(value):
             raise _scenario_error(key, f"{value} is no number")
-    return table, tuple(classes)
+    return table, classes
+
+
+def _refused(value: object) -> Any:
+    raise TypeError(f"{value!r} of type {type(value).__name__} is no value of a scenario; pass a text, a number or a list")
+
+
+def _completed(error: _bbrlab.ScenarioError, table: Mapping[str, Any]) -> _bbrlab.ScenarioError:
+    """Adds the value found, from the scenario, and the accepted values, from the table of keys."""
+    found: Any = table
+    for name in re.findall(r"[^.\[\]]+", error.where):
+        try:
+            found = found[int(name)] if isinstance(found, list) else found[name]
+        except (KeyError, IndexError, TypeError, ValueError):
+            found = None
+            break
+    if error.found is None and error.where and found is not None:
+        error.found = str(found)
+    if error.accepted is None and error.where:
+        keys = json.loads(_bbrlab.keys())["keys"]
+        own = [key for key in keys if key["name"] == re.split(r"[.\[]", error.where)[0]]
+        error.accepted = " ".join(line.strip() for line in own[0]["meaning"]).split("  ")[0] if own else None
+    return error
 
 
 def _scenario_error(where: str, message: str) -> _bbrlab.ScenarioError:

@@ -56,6 +56,45 @@ def test_loss_reaches_an_algorithm():
     assert result.flows[0].goodput_bps < 0.7 * alone.flows[0].goodput_bps
 
 
+def test_packets_and_timeouts_reach_an_algorithm():
+    made = []
+
+    class Restarting(bbrlab.Algorithm):
+        def __init__(self):
+            self.sent, self.timeouts = 0, []
+            self.cwnd_packets = 8.0
+            made.append(self)
+
+        def on_ack(self, ack):
+            self.cwnd_packets = min(50.0, self.cwnd_packets + ack.delivered)
+
+        def on_sent(self, sent):
+            assert sent.now_s >= 0 and sent.inflight >= sent.packets
+            self.sent += sent.packets
+
+        def on_rto(self, timeout):
+            self.timeouts.append(timeout.now_s)
+            self.cwnd_packets = 1.0
+
+    # For a second nothing arrives.
+    result = bbrlab.run(**PATH, schedule="3s:loss=100%;4s:loss=0%", flows=[Restarting], packets=100_000)
+    (one,) = made
+    taps, lengths = result.packets["tap"], result.packets["bytes"]
+    assert one.sent == sum(tap == "sender" and length > 0 for tap, length in zip(taps, lengths, strict=True))
+    assert len(one.timeouts) == result.flows[0].rto >= 1 and all(3 < now_s < 6 for now_s in one.timeouts)
+
+
+def test_classes_take_the_options_of_a_flow():
+    result = bbrlab.run(**PATH, flows=["cubic*2", Steady, (Aimd, "*2@1s+1s,rtt=60ms"), Steady])
+    assert [flow.name for flow in result.flows] == ["cubic#0", "cubic#1", "Steady#0", "Aimd#0", "Aimd#1", "Steady#1"]
+    assert [flow.cc for flow in result.flows][2:] == ["Steady", "Aimd", "Aimd", "Steady"]
+    assert [flow.start_s for flow in result.flows] == [0, 0, 0, 1, 2, 0]
+    assert result.flows[3].rtt_ms.min >= 60 > result.flows[2].rtt_ms.min
+    only = bbrlab.run(**PATH, flows=(Steady, ",rtt=60ms"))
+    assert only.flows[0].rtt_ms.min >= 60 and only == bbrlab.run(**PATH, flows=[(Steady, ",rtt=60ms")])
+    assert [flow.cc for flow in bbrlab.run(**PATH, flows=(Steady, "bbr1")).flows] == ["Steady", "bbr1"]
+
+
 def test_an_exception_of_an_algorithm_ends_the_run_and_comes_out():
     class Broken(bbrlab.Algorithm):
         def on_ack(self, ack):
@@ -117,6 +156,14 @@ def test_a_controller_finds_the_rate_of_a_pipe():
         assert controller.state.startswith("probe")
 
 
+def test_a_controller_takes_parameters():
+    tuned, usual = bbrlab.Controller("bbr1", cwnd_gain=3), bbrlab.Controller("bbr1")
+    drive(tuned, 100)
+    drive(usual, 100)
+    assert tuned.snapshot()["cwnd_gain"] == 3.0 and usual.snapshot()["cwnd_gain"] == 2.0
+    assert bbrlab.Controller("bbr1,cwnd_gain=3").snapshot() == bbrlab.Controller("bbr1", cwnd_gain=3).snapshot()
+
+
 def test_a_controller_reacts_to_loss():
     lossless, lossy = (bbrlab.Controller("cubic", mss=1200) for _ in range(2))
     drive(lossless, 20)
@@ -128,6 +175,9 @@ def test_a_controller_reacts_to_loss():
     "call",
     [
         lambda: bbrlab.Controller("bbr4"),
+        lambda: bbrlab.Controller("bbr1", cwnd_gian=3),
+        lambda: bbrlab.Controller("bbr1,rtt=4ms"),
+        lambda: bbrlab.Controller("s2n:bbr"),
         lambda: bbrlab.Controller("bbr3", mss=0),
         lambda: bbrlab.Controller("bbr3").on_sent(-1.0, 1200),
         lambda: bbrlab.Controller("bbr3").on_sent(float("nan"), 1200),

@@ -163,6 +163,21 @@ def test_bad_input_is_one_line_with_its_place(keys, where, text):
     assert isinstance(raised.value, ValueError)
 
 
+def test_an_error_has_the_value_found_and_the_values_accepted():
+    with pytest.raises(bbrlab.ScenarioError) as raised:
+        bbrlab.run(link=[{"rate": "1mbit"}, {"rate": "1mbit", "buffer": "9x"}])
+    assert (raised.value.where, raised.value.found) == ("link[1].buffer", "9x")
+    with pytest.raises(bbrlab.ScenarioError) as raised:
+        bbrlab.run(rate="fast")
+    assert raised.value.found == "fast" and "10mbit" in raised.value.accepted
+
+
+@pytest.mark.parametrize("keys", [{"rate": b"1mbit"}, {"flows": b"bbr1"}, {"name": object()}])
+def test_values_without_a_form_in_a_scenario_are_type_errors(keys):
+    with pytest.raises(TypeError, match="flows|no value of a scenario"):
+        bbrlab.run(**keys)
+
+
 @pytest.mark.parametrize("keys", [{"flows": 7}, {"flow": "bbr1", "flows": ["bbr1"]}])
 def test_wrong_types_are_type_errors(keys):
     with pytest.raises(TypeError):
@@ -175,6 +190,11 @@ def test_threads_processes_and_tasks_give_the_same():
         assert all(one == wanted for one in threads.map(lambda _: bbrlab.run(**KEYS), range(4)))
     with multiprocessing.get_context("spawn").Pool(2) as pool:
         assert all(one == wanted for one in pool.map(bbrlab.run, [KEYS] * 3))
+
+    # A forked process has none of its parent's threads.
+    assert len(bbrlab.run(**KEYS, repeat=2).runs) == 2
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        assert pool.map_async(bbrlab.run, [{**KEYS, "repeat": 2}] * 2).get(timeout=60)[0] == bbrlab.run(**KEYS, repeat=2)
 
     async def several():
         return await asyncio.gather(*(bbrlab.arun(**KEYS) for _ in range(3)))

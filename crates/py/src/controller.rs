@@ -4,7 +4,7 @@
 use bbrlab_core::{
     AckInfo, AckRtt, AlgorithmConfig, Controller as Core, Init, Loss, PacketToken, Rate, Sent, Span, Time,
 };
-use bbrlab_sim::scenario::FlowSpec;
+use bbrlab_sim::scenario::{FlowOptions, FlowSpec};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -45,17 +45,43 @@ fn span(name: &str, span_s: f64) -> PyResult<Span> {
     Err(PyValueError::new_err(format!("{name}: {span_s} is no duration; pass seconds from 0 up")))
 }
 
+/// Parses an algorithm of core with its parameters.
+fn configured(text: &str) -> Result<AlgorithmConfig, String> {
+    let flow = FlowSpec::bare(text).map_err(|fault| fault.to_string())?;
+    if flow.peer.is_some() || flow.is_tcp {
+        return Err(format!("{:?} belongs to another transport; pass one of bbrlab.algorithms()", flow.cc));
+    }
+    if flow.options != FlowOptions::default() {
+        return Err(format!("{text:?} has options of a flow; pass only the algorithm and its parameters"));
+    }
+    Ok(flow.algorithm)
+}
+
 #[pymethods]
 impl Controller {
-    /// `algorithm` is a name with optional parameters, as in a scenario: "bbr3,loss_thresh=0.05".
+    /// `algorithm` is a name with optional parameters, as in a scenario: "bbr3,loss_thresh=0.05". Keywords are parameters too.
     #[new]
-    #[pyo3(signature = (algorithm, *, mss = 1200, now_s = 0.0, initial_cwnd = 10, seed = 1))]
-    fn new(algorithm: &str, mss: u32, now_s: f64, initial_cwnd: u32, seed: u64) -> PyResult<Self> {
-        let spec = FlowSpec::of(algorithm).map_err(|fault| error::scenario("algorithm", &fault.to_string()))?;
+    #[pyo3(signature = (algorithm, *, mss = 1200, now_s = 0.0, initial_cwnd = 10, seed = 1, **parameters))]
+    fn new(
+        algorithm: &str,
+        mss: u32,
+        now_s: f64,
+        initial_cwnd: u32,
+        seed: u64,
+        parameters: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Self> {
         if !(1..=65_535).contains(&mss) {
             return Err(PyValueError::new_err(format!("mss: {mss} is no payload; pass 1 to 65535 bytes")));
         }
-        let config: AlgorithmConfig = spec.algorithm;
+        let mut text = algorithm.to_owned();
+        for (name, value) in parameters.into_iter().flatten() {
+            let value = match value.extract::<bool>() {
+                Ok(switch) => if switch { "on" } else { "off" }.to_owned(),
+                Err(_) => value.str()?.to_string(),
+            };
+            text += &format!(",{name}={value}");
+        }
+        let config = configured(&text).map_err(|fault| error::scenario("algorithm", &fault))?;
         let mut init = Init::new(time(now_s)?).with_mss(mss).with_seed(seed);
         init.initial_cwnd = initial_cwnd.max(1);
         Ok(Self { core: Core::new(&config, &init) })

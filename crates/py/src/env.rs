@@ -252,7 +252,8 @@ impl Envs {
             vec![one((env, &actions))]
         } else {
             let parts = actions.par_chunks_exact(width);
-            interrupt::caught(|| py.detach(|| all.par_iter_mut().zip(parts).map(one).collect()))?
+            let threads = interrupt::threads()?;
+            interrupt::caught(|| py.detach(|| threads.install(|| all.par_iter_mut().zip(parts).map(one).collect())))?
         };
         let bytes: Vec<u8> = values.iter().flatten().flat_map(|value| value.to_ne_bytes()).collect();
         Ok((PyBytes::new(py, &bytes), envs.iter().map(|env| env.is_over).collect()))

@@ -57,12 +57,8 @@ pub fn sim(error: &bbrlab_sim::Error) -> PyErr {
 }
 
 fn fault(source: &Fault) -> Facts {
-    // A message reads "what was found; what is accepted".
-    let (found, accepted) = match source.message.split_once("; ") {
-        Some((found, accepted)) => (found.to_owned(), Some(accepted.to_owned())),
-        None => (source.message.clone(), None),
-    };
-    Facts { place: source.path.clone(), found: Some(found), accepted }
+    // Its message holds value and accepted values in one text; the caller knows both from the scenario and the table of keys.
+    Facts { place: source.path.clone(), ..Facts::default() }
 }
 
 fn read(source: &ReadError) -> Facts {
@@ -71,7 +67,7 @@ fn read(source: &ReadError) -> Facts {
         Problem::UnknownKey { key, known } => (Some(key.clone()), Some(known.join(", "))),
         Problem::MissingKey(key) => (None, Some((*key).to_owned())),
         Problem::WrongType { found, accepted } => (Some(found.clone()), Some(accepted.clone())),
-        Problem::Value(message) => (Some(message.clone()), None),
+        Problem::Value(_) => (None, None),
     };
     Facts { place, found, accepted }
 }

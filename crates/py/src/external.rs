@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bbrlab_core::{Rate, Span, Time};
-use bbrlab_sim::setup::Setup;
+use bbrlab_lab::session::Session;
 use bbrlab_sim::tcp::{AckEvent, External, ExternalControl, Steering};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -52,7 +52,7 @@ pub fn ms(span: Span) -> f64 {
 impl Ack {
     pub fn of(event: &AckEvent) -> Self {
         Self {
-            now_s: event.now.as_nanos() as f64 / 1e9,
+            now_s: seconds(event.now),
             rtt_ms: event.rtt.map(ms),
             min_rtt_ms: event.min_rtt.map(ms),
             srtt_ms: event.srtt.map(ms),
@@ -66,6 +66,30 @@ impl Ack {
             after_rto: event.after_rto,
         }
     }
+}
+
+/// Packets that leave together.
+#[pyclass(frozen, get_all, module = "bbrlab")]
+pub struct Sent {
+    /// Time at which they leave, seconds since the start of the run.
+    now_s: f64,
+    /// Their number; packets are full segments.
+    packets: u32,
+    /// Packets in flight, these included.
+    inflight: u32,
+}
+
+/// A retransmission timeout.
+#[pyclass(frozen, get_all, module = "bbrlab")]
+pub struct Timeout {
+    /// Its time, seconds since the start of the run.
+    now_s: f64,
+    /// Packets still in flight: those sent just before it.
+    inflight: u32,
+}
+
+fn seconds(time: Time) -> f64 {
+    time.as_nanos() as f64 / 1e9
 }
 
 #[pymethods]
@@ -90,11 +114,30 @@ pub struct PythonControl {
     failure: Arc<Failure>,
 }
 
-/// The optional methods that the class has.
+/// Optional methods that the class overrides.
 #[derive(Clone, Copy)]
 struct Methods {
+    on_start: bool,
     on_loss: bool,
     on_rto: bool,
+    on_sent: bool,
+}
+
+impl Methods {
+    fn of(object: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let base = object.py().import("bbrlab._algorithm")?.getattr("Algorithm")?;
+        let class = object.get_type();
+        let has = |name: &str| match class.getattr_opt(name)? {
+            Some(method) => Ok(base.getattr_opt(name)?.is_none_or(|default| !method.is(&default))),
+            None => object.hasattr(name),
+        };
+        Ok(Self {
+            on_start: has("on_start")?,
+            on_loss: has("on_loss")?,
+            on_rto: has("on_rto")?,
+            on_sent: has("on_sent")?,
+        })
+    }
 }
 
 /// The caller's end of a control.
@@ -113,36 +156,46 @@ fn interned(name: String) -> &'static str {
 }
 
 impl PythonControl {
-    /// Gives the flows with these indices algorithms in Python. Each run of a flow gets an object of its own.
+    /// Gives flows of a scenario algorithms in Python: (index of the flow's text, class). Each flow of each run gets an object of
+    /// its own.
     pub fn attach(
         py: Python<'_>,
-        setups: &mut [Arc<Setup>],
+        session: &mut Session,
         classes: Vec<(usize, Py<PyAny>)>,
         is_failed: &Arc<AtomicBool>,
     ) -> PyResult<Vec<Handle>> {
         let mut handles = Vec::new();
-        for setup in setups {
-            for (index, class) in &classes {
-                let flow = Arc::make_mut(setup).flows.get_mut(*index);
-                let flow = flow.ok_or_else(|| error::internal("a flow without a setup"))?;
-                let object = class.call0(py)?;
-                let bound = object.bind(py);
-                if !bound.hasattr("on_ack")? {
-                    return Err(PyTypeError::new_err(format!(
-                        "{}: an algorithm has a method on_ack(self, ack)",
-                        bound.repr()?
-                    )));
+        // A text may stand for several flows.
+        let counts: Vec<usize> = session.scenario.flow.iter().map(|spec| spec.count as usize).collect();
+        for setup in &mut session.setups {
+            for (nth, class) in &classes {
+                let first: usize = counts.iter().take(*nth).sum();
+                let count = counts.get(*nth).copied().unwrap_or_default();
+                let flows = Arc::make_mut(setup).flows.get_mut(first..first + count);
+                for flow in flows.ok_or_else(|| error::internal("a flow without a setup"))? {
+                    let control = Self::new(py, class, flow.mss, is_failed)?;
+                    handles.push(Handle(Arc::clone(&control.failure)));
+                    flow.external = Some(External::new(control.name(py)?, control));
                 }
-                let name = interned(bound.get_type().name()?.to_string());
-                let has = Methods { on_loss: bound.hasattr("on_loss")?, on_rto: bound.hasattr("on_rto")? };
-                let failure = Arc::new(Failure { raised: Mutex::new(None), is_failed: Arc::clone(is_failed) });
-                let last = Steering { cwnd: 10, pacing_rate: None };
-                let control = Self { object, mss: flow.mss, has, last, failure: Arc::clone(&failure) };
-                flow.external = Some(External::new(name, control));
-                handles.push(Handle(failure));
             }
         }
         Ok(handles)
+    }
+
+    fn new(py: Python<'_>, class: &Py<PyAny>, mss: u32, is_failed: &Arc<AtomicBool>) -> PyResult<Self> {
+        let object = class.call0(py)?;
+        let bound = object.bind(py);
+        if !bound.hasattr("on_ack")? {
+            let line = format!("{}: an algorithm has a method on_ack(self, ack)", bound.repr()?);
+            return Err(PyTypeError::new_err(line));
+        }
+        let has = Methods::of(bound)?;
+        let failure = Arc::new(Failure { raised: Mutex::new(None), is_failed: Arc::clone(is_failed) });
+        Ok(Self { object, mss, has, last: Steering { cwnd: 10, pacing_rate: None }, failure })
+    }
+
+    fn name(&self, py: Python<'_>) -> PyResult<&'static str> {
+        Ok(interned(self.object.bind(py).get_type().name()?.to_string()))
     }
 
     /// The first exception of a control, if one was raised.
@@ -204,10 +257,10 @@ fn refused(object: &Bound<'_, PyAny>, name: &str, found: f64) -> PyErr {
 impl ExternalControl for PythonControl {
     fn on_start(&mut self, now: Time, mss: u32) -> Steering {
         self.mss = mss;
-        self.call(|py, object, _| {
+        self.call(|py, object, has| {
             object.setattr(pyo3::intern!(py, "mss"), mss)?;
-            if object.hasattr(pyo3::intern!(py, "on_start"))? {
-                object.call_method1(pyo3::intern!(py, "on_start"), (now.as_nanos() as f64 / 1e9,))?;
+            if has.on_start {
+                object.call_method1(pyo3::intern!(py, "on_start"), (seconds(now),))?;
             }
             Ok(())
         })
@@ -216,14 +269,29 @@ impl ExternalControl for PythonControl {
     fn on_ack(&mut self, ack: &AckEvent) -> Steering {
         self.call(|py, object, has| {
             let event = Bound::new(py, Ack::of(ack))?;
-            if ack.after_rto && has.on_rto {
-                object.call_method1(pyo3::intern!(py, "on_rto"), (&event,))?;
-            }
             if ack.lost > 0 && has.on_loss {
                 object.call_method1(pyo3::intern!(py, "on_loss"), (&event,))?;
             }
             object.call_method1(pyo3::intern!(py, "on_ack"), (event,))?;
             Ok(())
+        })
+    }
+
+    fn on_sent(&mut self, now: Time, packets: u32, inflight: u32) -> Option<Steering> {
+        self.has.on_sent.then(|| {
+            self.call(|py, object, _| {
+                let event = Bound::new(py, Sent { now_s: seconds(now), packets, inflight })?;
+                object.call_method1(pyo3::intern!(py, "on_sent"), (event,)).map(drop)
+            })
+        })
+    }
+
+    fn on_rto(&mut self, now: Time, inflight: u32) -> Option<Steering> {
+        self.has.on_rto.then(|| {
+            self.call(|py, object, _| {
+                let event = Bound::new(py, Timeout { now_s: seconds(now), inflight })?;
+                object.call_method1(pyo3::intern!(py, "on_rto"), (event,)).map(drop)
+            })
         })
     }
 }

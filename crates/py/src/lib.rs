@@ -91,6 +91,8 @@ fn _bbrlab(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<controller::Controller>()?;
     module.add_class::<controller::Token>()?;
     module.add_class::<external::Ack>()?;
+    module.add_class::<external::Sent>()?;
+    module.add_class::<external::Timeout>()?;
     module.add_class::<env::Envs>()?;
     Ok(())
 }

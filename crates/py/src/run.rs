@@ -22,13 +22,16 @@ use crate::external::PythonControl;
 use crate::table::Table;
 use crate::{error, interrupt};
 
-/// Steps per run, between which it can be cancelled. Ours: a step of a minute's simulation takes about a millisecond.
-const STEPS: u64 = 1_000;
+/// Steps per run, between which it can be cancelled: at least this many, and more for a run of more packets than these per step.
+/// Ours: such a step takes some 20 ms.
+const STEPS_MIN: u64 = 1_000;
+const PACKETS_STEP: f64 = 30_000.0;
 /// Bits of a full packet, for the estimate of a run's size.
 const PACKET_BITS: f64 = 1514.0 * 8.0;
 
 /// The simulator, which stops on a signal or after an exception of a callback.
 struct Simulator<'a> {
+    steps: u64,
     is_interrupted: &'a AtomicBool,
     is_failed: &'a AtomicBool,
 }
@@ -40,7 +43,7 @@ impl Runner for Simulator<'_> {
 
     fn run(&self, _: &Scenario, setup: &Setup, progress: &mut dyn FnMut(Time)) -> Result<Output, BoxError> {
         let mut stepper = Stepper::ahead(setup);
-        let step = Span::nanos((setup.duration.as_nanos() / STEPS).max(1));
+        let step = Span::nanos((setup.duration.as_nanos() / self.steps).max(1));
         while !stepper.is_over() {
             if self.is_interrupted.load(Ordering::Relaxed) || self.is_failed.load(Ordering::Relaxed) {
                 return Err("the run was cancelled".into());
@@ -115,10 +118,12 @@ pub fn run(
         session.set_capture(Capture::On { limit: record_packets, taps: &Tap::ALL });
     }
     let is_failed = Arc::new(AtomicBool::new(false));
-    let controls = PythonControl::attach(py, &mut session.setups, external, &is_failed)?;
+    let controls = PythonControl::attach(py, &mut session, external, &is_failed)?;
     let raised = Mutex::new(None);
     let done = AtomicUsize::new(0);
-    let total = session.setups.len() * STEPS as usize;
+    let runs = session.setups.len();
+    let steps = STEPS_MIN.max((planned / runs as f64 / PACKETS_STEP) as u64);
+    let total = runs.saturating_mul(usize::try_from(steps).unwrap_or(usize::MAX));
     let tick = || {
         let done = done.fetch_add(1, Ordering::Relaxed) + 1;
         if let Some(progress) = progress.as_ref().filter(|_| done.is_multiple_of(total / 100))
@@ -130,7 +135,7 @@ pub fn run(
     };
     let keep = |_: usize, _: &Setup, output: &Output| Ok(output.packets.clone());
     let finished = interrupt::run(py, |is_interrupted| {
-        session.run(&Simulator { is_interrupted, is_failed: &is_failed }, &tick, &keep)
+        session.run(&Simulator { steps, is_interrupted, is_failed: &is_failed }, &tick, &keep)
     })?;
     let raised = raised.into_inner().unwrap_or_else(PoisonError::into_inner);
     if let Some(raised) = raised.or_else(|| controls.iter().find_map(PythonControl::take_error)) {
