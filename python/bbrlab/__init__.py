@@ -16,10 +16,15 @@ from bbrlab._catalogue import algorithms, keys, parameters
 from bbrlab._evidence import conform, reproduce
 from bbrlab._result import Comparison, Page, Record, Result, compare, read
 from bbrlab._run import Scenario, arun, run
+from bbrlab._study import Advice, Study, Tuned, advise, cdn, replay, tune
 from bbrlab._sweep import sweep
 
 __all__ = [
+    "100mbit",
+    "1bdp",
+    "40ms",
     "Ack",
+    "Advice",
     "Algorithm",
     "Comparison",
     "Controller",
@@ -30,18 +35,25 @@ __all__ = [
     "Scenario",
     "ScenarioError",
     "Sent",
+    "Study",
     "Table",
     "Timeout",
     "Token",
+    "Tuned",
     "__version__",
+    "advise",
     "algorithms",
     "arun",
+    "bbr3",
+    "cdn",
     "compare",
     "conform",
     "keys",
     "parameters",
     "read",
+    "replay",
     "reproduce",
     "run",
     "sweep",
+    "tune",
 ]

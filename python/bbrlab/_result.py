@@ -243,9 +243,37 @@ def compare(first: Result, second: Result) -> Comparison:
     return Comparison(first, second)
 
 
-def read(path: str | os.PathLike[str]) -> Result:
-    """Reads a result in JSON, as the command or `Result.to_json` wrote it. Its series are computed anew when they are needed."""
+def read(path: str | os.PathLike[str]) -> Any:
+    """Reads what bbrlab has written.
+
+    A result in JSON, of the command or of `Result.to_json`, is a `Result`, whose series are computed anew when they are needed; any
+    other document in JSON is a `Record`. Tables (.csv, .parquet), the directory of a sweep and that of an A/B test are pyarrow
+    tables; they need the package pyarrow. Raises `ValueError` for other files.
+    """
+    path = Path(path)
+    if path.is_dir() or path.suffix == ".parquet":
+        return _tables(path)
+    if path.suffix == ".csv":
+        import pyarrow.csv
+
+        return pyarrow.csv.read_csv(path)
     from bbrlab._run import Scenario
 
-    text = Path(path).read_text(encoding="utf-8").rstrip("\n")
-    return Result(text, Scenario(json.loads(text)["scenario"]))
+    text = path.read_text(encoding="utf-8").rstrip("\n")
+    try:
+        document = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{path}: not JSON ({error}); read takes .json, .csv, .parquet and directories of tables") from None
+    if not isinstance(document, dict):
+        raise ValueError(f"{path}: not a document of bbrlab")
+    is_run = "scenario" in document and ("flows" in document or "runs" in document)
+    return Result(text, Scenario(document["scenario"])) if is_run else Record(document)
+
+
+def _tables(path: Path) -> Any:
+    import pyarrow.dataset
+
+    files = [path] if path.is_file() else sorted(path.rglob("*.parquet"))
+    if not files:
+        raise ValueError(f"{path}: it holds no .parquet; name the directory of a sweep or of an A/B test")
+    return pyarrow.dataset.dataset(files, format="parquet").to_table()

@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as some
 
 import bbrlab
+from conftest import ROOT
 
 KEYS = {"rate": "20mbit", "rtt": "30ms", "buffer": "1bdp", "flows": ["bbr3", "cubic@1s"], "duration": "4s"}
 flow = some.builds(
@@ -139,6 +140,22 @@ def test_a_result_can_be_written_and_read(tmp_path):
     assert bbrlab.read(path) == result and bbrlab.read(path).trace["lost"] == result.trace["lost"]
     result.report(tmp_path / "r.html")
     assert (tmp_path / "r.html").read_text().startswith("<!doctype html>")
+
+
+def test_documents_and_tables_are_read(command, tmp_path):
+    for flag, name in (("--csv", "series.csv"), ("--parquet", "series.parquet")):
+        _, error = command("run", "--duration", "1s", "--json", "-", flag, tmp_path / name)
+        assert not error
+        read = bbrlab.read(tmp_path / name).to_pylist()
+        flows = [row for row in read if row["kind"] == "flow" and row.get("metric", "cwnd") == "cwnd"]
+        windows = [row.get("value", row.get("cwnd")) for row in flows]
+        assert windows == bbrlab.run(duration="1s").trace["cwnd"]
+    command("cdn", "--users", "1", "--json", tmp_path / "cdn.json")
+    assert bbrlab.read(tmp_path / "cdn.json").version == bbrlab.__version__
+    (tmp_path / "folder").mkdir()
+    for path in (tmp_path / "folder", ROOT / "README.md"):
+        with pytest.raises(ValueError, match=path.name):
+            bbrlab.read(path)
 
 
 @pytest.mark.parametrize(

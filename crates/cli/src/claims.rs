@@ -4,8 +4,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use bbrlab_lab::experiment::{self, Experiment, ExperimentOutcome, HeldCounts, Row, Verdict as RowVerdict};
-use bbrlab_report::model::{ClaimRow, Verdict as ReportVerdict};
+use bbrlab_lab::experiment::{self, Experiment, ExperimentOutcome, HeldCounts, measured, notes, verdict};
 use bbrlab_stats::plural::{counted, verb};
 
 use crate::Error;
@@ -26,30 +25,6 @@ pub fn load_experiments(dir: Option<&Path>) -> Result<Vec<Experiment>, Error> {
         Some(dir) => Ok(experiment::load_dir(dir)?),
         None => Ok(experiment::embedded()),
     }
-}
-
-pub fn verdict(row: &Row) -> (&'static str, ReportVerdict, Option<String>) {
-    match &row.verdict {
-        RowVerdict::Holds => ("holds", ReportVerdict::Holds, None),
-        RowVerdict::FallsShort { reason } => ("misses (explained)", ReportVerdict::FallsShort, Some(reason.clone())),
-        RowVerdict::Fails => ("FAILS", ReportVerdict::Fails, None),
-        RowVerdict::NotHere => ("not here", ReportVerdict::FallsShort, row.verdict.reason().map(str::to_owned)),
-    }
-}
-
-/// The reason of a miss, and other notes on the row.
-fn notes(row: &Row) -> Option<String> {
-    let (_, _, reason) = verdict(row);
-    let all: Vec<String> = reason.into_iter().chain(row.note.clone()).collect();
-    (!all.is_empty()).then(|| all.join("; "))
-}
-
-pub fn measured(row: &Row) -> String {
-    if row.measured.is_nan() {
-        return "nothing".to_owned();
-    }
-    let digits = if row.measured.abs() >= 100.0 { 1 } else { 3 };
-    format!("{:.digits$} {}", row.measured, row.unit).trim_end().to_owned()
 }
 
 /// Formats the rows of claims as text.
@@ -91,24 +66,4 @@ pub fn shown(outcomes: &[ExperimentOutcome]) -> String {
         }
     }
     text
-}
-
-/// The rows of a claim for a page.
-pub fn claims(outcome: &ExperimentOutcome) -> impl Iterator<Item = ClaimRow> {
-    let here = outcome.rows.iter().filter(|row| row.verdict != RowVerdict::NotHere);
-    here.map(|row| {
-        let (_, verdict, _) = verdict(row);
-        ClaimRow {
-            id: outcome.id.clone(),
-            title: outcome.title.clone(),
-            source: outcome.source.clone(),
-            claim: outcome.claim.clone(),
-            contradiction: outcome.contradiction.clone(),
-            what: row.what.clone(),
-            expected: row.expected.clone(),
-            measured: measured(row),
-            verdict,
-            reason: notes(row),
-        }
-    })
 }

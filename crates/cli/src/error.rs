@@ -329,16 +329,6 @@ pub enum Error {
     /// A directory without experiments.
     #[error("no experiment is there; name a directory that holds some with --experiments DIR")]
     NoExperiments,
-    /// The catalogue lacks an experiment.
-    #[error("the catalogue has no experiment {0}; name a file")]
-    NotInCatalogue(&'static str),
-    /// An experiment without a population.
-    #[error("experiment {0} has no population")]
-    NoPopulation(&'static str),
-    /// An experiment without a study.
-    #[error("the experiment has no study")]
-    NoStudy,
-
     /// No axis of that name.
     #[cfg(feature = "parquet")]
     #[error("--tree: there is no axis {0:?}; write one of the sweep's")]
@@ -451,14 +441,6 @@ pub enum Error {
     /// No connection of this machine sent anything.
     #[error("no connection of this machine sent anything within {0} s; try under load, or give --rate and --rtt")]
     NothingSent(u32),
-    /// A measurement without a rate.
-    #[error("{file}: {reason}")]
-    NoRate {
-        /// Name of the file.
-        file: String,
-        /// The reason, as the study reports it.
-        reason: String,
-    },
     /// No policy is in force.
     #[cfg(feature = "host")]
     #[error("no policy is in force; see `bbrlab host policy apply --help`")]

@@ -33,6 +33,15 @@ pub enum Error {
     /// A population or a product is not valid.
     #[error(transparent)]
     Study(#[from] bbrlab_study::Error),
+    /// The catalogue lacks an experiment.
+    #[error("the catalogue has no experiment {0}; name a file")]
+    NotInCatalogue(&'static str),
+    /// An experiment without a population.
+    #[error("experiment {0} has no population")]
+    NotOfUsers(&'static str),
+    /// An experiment without a study.
+    #[error("the experiment has no study")]
+    NoStudy,
     /// An error of the caller's backend.
     #[error(transparent)]
     Backend(BoxError),

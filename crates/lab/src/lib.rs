@@ -5,6 +5,7 @@ pub mod conform;
 mod error;
 pub mod expect;
 pub mod experiment;
+pub mod population;
 pub mod session;
 pub mod validate;
 

@@ -76,9 +76,21 @@ fn read(source: &ReadError) -> Facts {
 pub fn lab(error: &bbrlab_lab::Error) -> PyErr {
     match error {
         bbrlab_lab::Error::Sim(source) => sim(source),
+        bbrlab_lab::Error::Study(source) => study(source),
         bbrlab_lab::Error::Scenario(source) => raise(source.to_string(), fault(source)),
         other => raise(other.to_string(), Facts::default()),
     }
+}
+
+/// An error of the study's crate, at a key or a file.
+pub fn at(place: &str, error: &bbrlab_study::Error) -> PyErr {
+    raise(format!("{place}: {error}"), Facts { place: place.to_owned(), ..Facts::default() })
+}
+
+/// An error of the study's crate.
+pub fn study(error: &bbrlab_study::Error) -> PyErr {
+    let place = if let bbrlab_study::Error::At { place, .. } = error { place.clone() } else { String::new() };
+    raise(error.to_string(), Facts { place, ..Facts::default() })
 }
 
 /// A fault of ours.

@@ -55,7 +55,8 @@ pub fn run<T: Send>(py: Python<'_>, work: impl FnOnce(&AtomicBool) -> T + Send) 
             loop {
                 match wait.recv_timeout(CHECK) {
                     Ok(Ok(value)) => return raised.map_or(Ok(value), Err),
-                    Ok(Err(cause)) => return Err(panicked(cause.as_ref())),
+                    // Work that cannot return an error unwinds once its flag is set.
+                    Ok(Err(cause)) => return Err(raised.unwrap_or_else(|| panicked(cause.as_ref()))),
                     Err(RecvTimeoutError::Disconnected) => {
                         return Err(error::internal("a thread ended without a result"));
                     }

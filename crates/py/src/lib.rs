@@ -8,6 +8,7 @@ mod evidence;
 mod external;
 mod interrupt;
 mod run;
+mod study;
 mod table;
 
 use bbrlab_core::ALGORITHMS;
@@ -86,6 +87,11 @@ fn _bbrlab(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(run::check, module)?)?;
     module.add_function(wrap_pyfunction!(evidence::reproduce, module)?)?;
     module.add_function(wrap_pyfunction!(evidence::conform, module)?)?;
+    module.add_function(wrap_pyfunction!(study::advise, module)?)?;
+    module.add_function(wrap_pyfunction!(study::tune, module)?)?;
+    module.add_function(wrap_pyfunction!(study::cdn, module)?)?;
+    module.add_function(wrap_pyfunction!(study::replay, module)?)?;
+    module.add_class::<study::Answer>()?;
     module.add_class::<run::Run>()?;
     module.add_class::<table::Table>()?;
     module.add_class::<controller::Controller>()?;

@@ -102,6 +102,26 @@ pub enum Error {
         "out of range; write min below max in one unit, alpha 0.01 to 100, sigma 0 to 10, weights from 0 up, not all 0"
     )]
     Distribution,
+    /// A value of a scenario's key that is not accepted.
+    #[error("{0}")]
+    Value(String),
+    /// A candidate without another.
+    #[error("there is nothing to compare with; name another algorithm, as in bbr1,bbr3")]
+    OneAlgorithm,
+    /// A path whose rate or RTT is unknown.
+    #[error("give what is known, as in 20mbit..50mbit or 40ms, or a measurement")]
+    PathUnknown,
+    /// A measurement without a rate.
+    #[error("{file}: {reason}")]
+    NoRate {
+        /// Name of the file.
+        file: String,
+        /// The reason, as the evidence has it.
+        reason: String,
+    },
+    /// A number of users for a table.
+    #[error("a table lists its own users; leave it out")]
+    UsersOfATable,
     /// A quote without an end.
     #[error("a quote opens here and is never closed; close it")]
     OpenQuote,
@@ -436,7 +456,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
     /// Adapter for `map_err` that adds the place.
-    pub(crate) fn at<E: Into<Self>>(place: impl ToString) -> impl FnOnce(E) -> Self {
+    /// Puts an error at a place.
+    pub fn at<E: Into<Self>>(place: impl ToString) -> impl FnOnce(E) -> Self {
         move |error| Self::At { place: place.to_string(), source: Box::new(error.into()) }
     }
 }

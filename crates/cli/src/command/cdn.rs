@@ -3,10 +3,10 @@
 
 use std::path::{Path, PathBuf};
 
-use bbrlab_lab::experiment::{self, Experiment, ExperimentOutcome};
-use bbrlab_sim::scenario::TimeSpan;
+use bbrlab_lab::experiment::ExperimentOutcome;
+use bbrlab_lab::population::{Changes, Work};
 use bbrlab_stats::plural::counted;
-use bbrlab_study::cdn::{self, Design, Population, Segment, Study, User, table};
+use bbrlab_study::cdn::{self, Population, Segment, Study, table};
 use clap::Args;
 
 use crate::grid::{Align, aligned};
@@ -15,8 +15,8 @@ use crate::progress::Progress;
 use crate::provenance::provenance;
 use crate::{Error, Verdict, claims, inputs, print};
 
-/// The experiment whose population is used without a file.
-const CATALOGUE: &str = "CDN";
+/// Title of the page for the catalogue's population.
+const TITLE: &str = "An algorithm on the users of a content network";
 
 /// Flags of `bbrlab cdn`.
 #[derive(Debug, Args)]
@@ -50,12 +50,6 @@ pub struct CdnArgs {
     pub json: Option<PathBuf>,
 }
 
-/// Work to do: an experiment with its expectations, or users alone.
-enum StudyInput {
-    Catalogue(Box<Experiment>),
-    Users(Design, Vec<User>),
-}
-
 /// Runs the command.
 pub fn cdn(args: &CdnArgs) -> Result<Verdict, Error> {
     crate::start_threads()?;
@@ -63,51 +57,41 @@ pub fn cdn(args: &CdnArgs) -> Result<Verdict, Error> {
     let json = Target::asked("--json", args.json.as_deref())?;
     let report = Target::asked("--report", args.report.as_deref())?;
     outputs::check_distinct(json.iter().chain(&report))?;
-    let (study, outcome) = run(work, args.seed)?;
+    let progress = Progress::new("serving", work.runs());
+    let answer = work.run(args.seed, &|| progress.tick())?;
+    drop(progress);
     let version = env!("CARGO_PKG_VERSION");
     let mut files = Vec::new();
     if let Some(report) = &report {
-        let page = bbrlab_report::render(&page(args, &study, outcome.as_ref(), version));
+        let title = args.file.as_deref().map_or(TITLE.to_owned(), inputs::name);
+        let mut page = answer.report(&title, version);
+        page.provenance.command = provenance(&[]).command;
+        let page = bbrlab_report::render(&page);
         files.extend(report.write(|to| to.write_all(page.as_bytes()))?);
     }
     if let Some(json) = &json {
-        let mut value = cdn::json(&study, version);
-        if let Some(outcome) = &outcome {
-            value["expect"] = bbrlab_lab::experiment::json(std::slice::from_ref(outcome), args.seed)["experiments"][0]
-                ["expect"]
-                .take();
-        }
+        let value = answer.json(version);
         files.extend(json.write(|to| writeln!(to, "{value:#}"))?);
     }
     outputs::commit(files)?;
     if !outputs::take_stdout(json.iter().chain(&report)) {
-        print(&shown(&study, outcome.as_ref()))?;
+        print(&shown(&answer.study, answer.outcome.as_ref()))?;
     }
-    Ok(if outcome.is_none_or(|outcome| outcome.passes()) { Verdict::Holds } else { Verdict::Fails })
+    Ok(if answer.outcome.is_none_or(|outcome| outcome.passes()) { Verdict::Holds } else { Verdict::Fails })
 }
 
 /// Reads the users from the file, or from the catalogue.
-fn work(args: &CdnArgs) -> Result<StudyInput, Error> {
+fn work(args: &CdnArgs) -> Result<Work, Error> {
     let algorithms = args.algorithms.as_deref().map(inputs::algorithms).transpose();
-    let algorithms = algorithms.map_err(Error::flag("--algorithms"))?;
-    let activation: Option<TimeSpan> =
-        args.activation.as_deref().map(|text| text.parse().map_err(Error::flag("--activation"))).transpose()?;
-    if let Some(algorithms) = &algorithms {
-        cdn::file::check_algorithms(algorithms).map_err(Error::of_key)?;
-    }
+    let changes = Changes {
+        algorithms: algorithms.map_err(Error::flag("--algorithms"))?,
+        users: args.users,
+        activation: args.activation.clone(),
+    };
+    // Errors of the flags come before those of the file.
+    changes.check().map_err(of_flags)?;
     let Some(path) = &args.file else {
-        let found = experiment::embedded().into_iter().find(|experiment| experiment.id == CATALOGUE);
-        let mut experiment = found.ok_or(Error::NotInCatalogue(CATALOGUE))?;
-        let population = experiment.population().ok_or(Error::NoPopulation(CATALOGUE))?;
-        change(population, args.users, activation, None);
-        // The expectations about BBRv1 do not apply to another algorithm.
-        return Ok(match algorithms {
-            None => StudyInput::Catalogue(Box::new(experiment)),
-            Some(_) => {
-                population.algorithms = algorithms.unwrap_or_default();
-                StudyInput::Users(population.design(), population.draw(args.seed))
-            }
-        });
+        return Work::catalogue(&changes, args.seed).map_err(of_flags);
     };
     let shown = inputs::name(path);
     let fault = |error| Error::Population { file: shown.clone(), source: Box::new(error) };
@@ -116,36 +100,25 @@ fn work(args: &CdnArgs) -> Result<StudyInput, Error> {
         PopulationFormat::Distributions => {
             let text = String::from_utf8(bytes)
                 .map_err(|_| Error::FileRule { file: shown.clone(), rule: "not a text file" })?;
-            let mut population = Population::parse(&text).map_err(fault)?;
-            change(&mut population, args.users, activation, algorithms);
-            population.check().map_err(Error::at(&shown))?;
-            Ok(StudyInput::Users(population.design(), population.draw(args.seed)))
+            let population = Population::parse(&text).map_err(fault)?;
+            Work::distributions(population, &changes, args.seed).map_err(Error::at(&shown))
         }
         PopulationFormat::Table(read) => {
-            if args.users.is_some() {
-                return Err(Error::Rule { place: "--users", rule: "a table lists its own users; leave it out" });
-            }
+            changes.check_of_table().map_err(of_flags)?;
             let sheet = read(bytes).map_err(fault)?;
-            let algorithms = algorithms.unwrap_or_else(|| vec!["bbr1".to_owned(), "cubic".to_owned()]);
-            let (mut design, users) = table::population(&sheet, algorithms, args.seed).map_err(fault)?;
-            design.activation_s = activation.map_or(design.activation_s, TimeSpan::as_secs);
-            Ok(StudyInput::Users(design, users))
+            Work::table(&sheet, &changes, args.seed).map_err(|error| match error {
+                bbrlab_lab::Error::Study(error) => fault(error),
+                other => Error::Lab(other),
+            })
         }
     }
 }
 
-fn change(
-    population: &mut Population,
-    users: Option<u32>,
-    activation: Option<TimeSpan>,
-    algorithms: Option<Vec<String>>,
-) {
-    if let Some(users) = users {
-        population.class.iter_mut().for_each(|class| class.users = Some(users));
-    }
-    population.activation = activation.or(population.activation);
-    if let Some(algorithms) = algorithms {
-        population.algorithms = algorithms;
+/// Errors of values that flags have set.
+fn of_flags(error: bbrlab_lab::Error) -> Error {
+    match error {
+        bbrlab_lab::Error::Study(error) => Error::of_key(error),
+        other => Error::Lab(other),
     }
 }
 
@@ -181,40 +154,6 @@ fn begins_as(bytes: &[u8]) -> Option<&'static str> {
     let line = bytes.split(|byte| *byte == b'\n').find(|line| !is_note(line))?;
     let is_toml = line.trim_ascii().starts_with(b"[") || line.contains(&b'=');
     Some(if is_toml { "toml" } else { "csv" })
-}
-
-fn run(work: StudyInput, seed: u64) -> Result<(Study, Option<ExperimentOutcome>), Error> {
-    match work {
-        StudyInput::Catalogue(experiment) => {
-            let progress = Progress::new("serving", experiment.run_count());
-            let outcome = experiment::run(&experiment, seed, &|_, _| progress.tick())?;
-            let study = outcome.study.as_deref().cloned().ok_or(Error::NoStudy)?;
-            Ok((study, Some(outcome)))
-        }
-        StudyInput::Users(design, users) => {
-            let progress = Progress::new("serving", users.len() * design.algorithms.len());
-            Ok((Study::run(design, users, seed, &|| progress.tick())?, None))
-        }
-    }
-}
-
-fn page(args: &CdnArgs, study: &Study, outcome: Option<&ExperimentOutcome>, version: &str) -> bbrlab_report::Report {
-    let title = match (&args.file, study.design.title.as_str()) {
-        (Some(path), "") => inputs::name(path),
-        (None, "") => "An algorithm on the users of a content network".to_owned(),
-        (_, title) => title.to_owned(),
-    };
-    let mut page = cdn::report(study, &title, version);
-    page.provenance.command = provenance(&[]).command;
-    if let Some(outcome) = outcome {
-        page.claims = claims::claims(outcome).collect();
-        let first = &mut page.sections[0];
-        first.id.clone_from(&outcome.id);
-        first.rows = (0..page.claims.len()).collect();
-        first.source.clone_from(&outcome.source);
-        first.contradiction.clone_from(&outcome.contradiction);
-    }
-    page
 }
 
 /// Describes the cost of the gains to others, in a sentence.

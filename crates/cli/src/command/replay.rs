@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use bbrlab_replay::{Difference, Header, Report, replay_bytes};
 use bbrlab_stats::plural::counted;
 use clap::Args;
-use serde_json::{Value, json};
 
 use crate::grid::{Align, aligned};
 use crate::{Error, Verdict, inputs, print};
@@ -34,13 +33,11 @@ pub fn run(args: &ReplayArgs) -> Result<Verdict, Error> {
     let mut done = Vec::new();
     for file in &args.files {
         let (header, report) = one(file).map_err(Error::at(inputs::name(file)))?;
-        done.push((file, header, report));
+        done.push((file.display().to_string(), header, report));
     }
     let is_equal = done.iter().all(|(_, _, report)| report.is_equal());
     let text = if args.json {
-        let logs: Vec<Value> = done.iter().map(|(file, header, report)| document(file, header, report)).collect();
-        let document = json!({ "schema": "bbrlab-replay-1", "equal": is_equal, "logs": logs });
-        format!("{document:#}\n")
+        format!("{:#}\n", bbrlab_replay::json(&done))
     } else {
         table(&done)
     };
@@ -52,15 +49,11 @@ fn one(file: &Path) -> Result<(Header, Report), Error> {
     Ok(replay_bytes(&inputs::log(file)?)?)
 }
 
-fn document(file: &Path, header: &Header, report: &Report) -> Value {
-    json!({ "file": file, "header": header, "equal": report.is_equal(), "report": report })
-}
-
-fn table(done: &[(&PathBuf, Header, Report)]) -> String {
+fn table(done: &[(String, Header, Report)]) -> String {
     let verdict = |report: &Report| if report.is_equal() { "equal" } else { "DIFFERENT" };
     let rows = done.iter().map(|(file, header, report)| {
         vec![
-            file.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
+            Path::new(file).file_stem().unwrap_or_default().to_string_lossy().into_owned(),
             verdict(report).to_owned(),
             report.flows.to_string(),
             report.acks.to_string(),
@@ -92,7 +85,7 @@ fn table(done: &[(&PathBuf, Header, Report)]) -> String {
         if report.lost > 0 {
             text.push_str(&format!(
                 "{}: the tap lost {}; record it again\n",
-                file.display(),
+                file,
                 counted(report.lost, "call")
             ));
         }
@@ -105,7 +98,7 @@ fn table(done: &[(&PathBuf, Header, Report)]) -> String {
 
 /// Counts by name, summed over all logs.
 fn summed(
-    done: &[(&PathBuf, Header, Report)],
+    done: &[(String, Header, Report)],
     of: fn(&Report) -> &Counts,
 ) -> impl Iterator<Item = (&'static str, u64)> {
     let mut all = Counts::new();
@@ -115,9 +108,8 @@ fn summed(
     all.into_iter()
 }
 
-fn described(file: &Path, difference: &Difference) -> String {
+fn described(file: &str, difference: &Difference) -> String {
     let Difference { record, unit, flow, output, kernel, core, context } = difference;
-    let file = file.display();
     format!(
         "\n{file}: connection {flow}, {unit} {record}: {output} is {kernel} in the kernel, {core} in core\n  {}\n",
         context.join("\n  ")

@@ -2,7 +2,9 @@
 //! Exit status 1 if an expectation fails.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use bbrlab_lab::experiment::{self, Experiment, ExperimentOutcome, HeldCounts, RunError, Verdict as Row};
+use bbrlab_lab::experiment::{
+    self, Experiment, ExperimentOutcome, HeldCounts, RunError, Verdict as Row, claim_rows, measured, verdict,
+};
 use bbrlab_lab::session::Runner as _;
 use bbrlab_report::model::{Figure, Report, Section, Thumbnail};
 use bbrlab_sim::scenario::{Backend, Scenario, nearest};
@@ -10,7 +12,7 @@ use bbrlab_sim::setup::{Program, Setup};
 use bbrlab_stats::plural::{counted, verb};
 
 use crate::args::seed;
-use crate::claims::{claims, load_experiments, measured, shown, verdict};
+use crate::claims::{load_experiments, shown};
 use crate::outputs::{self, Target};
 use crate::progress::Progress;
 use crate::provenance::{provenance, quoted};
@@ -153,7 +155,7 @@ fn page(args: &ReproduceArgs, outcomes: &[ExperimentOutcome]) -> Report {
     };
     for outcome in outcomes {
         let first = report.claims.len();
-        report.claims.extend(claims(outcome));
+        report.claims.extend(claim_rows(outcome));
         let made = |figure: &Figure| Figure { command: command(args, &outcome.id), ..figure.clone() };
         report.sections.push(Section {
             id: outcome.id.clone(),

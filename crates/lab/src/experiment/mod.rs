@@ -6,6 +6,7 @@ mod check;
 mod figure;
 mod file;
 mod plan;
+mod rows;
 mod run;
 mod verdict;
 mod write;
@@ -16,6 +17,7 @@ use std::sync::Arc;
 
 pub use catalogue::{README, embedded, embedded_data};
 pub use file::Grade;
+pub use rows::{claim_rows, measured, notes, verdict};
 pub use run::{RunError, RunSetup, run, run_all, simulator};
 pub use verdict::bounds_text;
 pub use write::{HeldCounts, json};

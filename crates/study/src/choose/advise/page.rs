@@ -1,18 +1,21 @@
-//! Report page of `bbrlab advise`: each candidate compared with the algorithm in use, and the runs behind it.
+//! Page of an advice: each candidate compared with the algorithm in use, and the runs behind it.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
+use bbrlab_report::model::Provenance;
 use bbrlab_report::{Number, Report, Section, Table};
 use bbrlab_stats::number::significant;
-use bbrlab_study::choose::advise::{self, Advice, Figure};
-use bbrlab_study::choose::objective::Objective;
-use bbrlab_study::comparison::{Candidate, Forest, Interval, ratio_axis};
-use bbrlab_study::paths;
 
+use super::request::Answer;
 use super::source::{Source, sources};
-use super::{AdviseArgs, COMPARED, footnote, headline, number, ratio, verdict, warnings, why};
-use crate::provenance::provenance;
+use super::text::{COMPARED, footnote, headline, number, ratio, verdict, warnings, why};
+use super::{Advice, Figure};
+use crate::comparison::{Forest, Interval, ratio_axis};
+use crate::{comparison, paths};
 
-pub fn report(args: &AdviseArgs, advice: &Advice, objective: Objective, said: &[String]) -> Report {
+/// Returns the page, without its command.
+pub fn report(answer: &Answer, version: &str) -> Report {
+    let Answer { advice, objective, said, seed, .. } = answer;
+    let objective = *objective;
     let columns =
         ["path", "rate, Mbit/s", "RTT, ms", "buffer, ms", "loss, %", "competitors"].map(str::to_owned).to_vec();
     let flows = advice.candidates.iter().map(|one| format!("score of {}", one.flow));
@@ -32,7 +35,7 @@ pub fn report(args: &AdviseArgs, advice: &Advice, objective: Objective, said: &[
         columns: columns.into_iter().chain(flows).collect(),
         rows: advice.paths.iter().enumerate().map(row).collect(),
     };
-    let compared = |one: &advise::Candidate| {
+    let compared = |one: &super::Candidate| {
         let gains = std::iter::once(&one.score_gain).chain(COMPARED.iter().map(|(nth, _)| &one.gain[*nth])).map(ratio);
         [vec![one.flow.clone(), format!("{:.3}", one.score)], gains.collect()].concat()
     };
@@ -40,13 +43,19 @@ pub fn report(args: &AdviseArgs, advice: &Advice, objective: Objective, said: &[
     Report {
         title: verdict(advice),
         subtitle: format!("{} {}", headline(advice, objective), why(advice)),
-        provenance: provenance(&[
-            ("in use now", advice.candidates[0].flow.clone()),
-            ("objective", objective.name.to_owned()),
-            ("paths drawn", advice.paths.len().to_string()),
-            ("ran in", "the simulator".to_owned()),
-            ("seed", args.seed.to_string()),
-        ]),
+        provenance: Provenance {
+            command: String::new(),
+            facts: [
+                ("in use now", advice.candidates[0].flow.clone()),
+                ("objective", objective.name.to_owned()),
+                ("paths drawn", advice.paths.len().to_string()),
+                ("ran in", "the simulator".to_owned()),
+                ("seed", seed.to_string()),
+                ("version", format!("bbrlab {version}")),
+            ]
+            .map(|(name, value)| (name.to_owned(), value))
+            .to_vec(),
+        },
         numbers: numbers(advice),
         lead: vec![forest(advice)],
         sections: notes(advice, said)
@@ -126,7 +135,7 @@ fn numbers(advice: &Advice) -> Vec<Number> {
 }
 
 /// A row of the figure: its name, and a candidate's ratio.
-type Row = (&'static str, fn(&advise::Candidate) -> Interval);
+type Row = (&'static str, fn(&super::Candidate) -> Interval);
 
 /// Forest plot of the score and every figure: each candidate's ratio to the one in use, with intervals.
 fn forest(advice: &Advice) -> bbrlab_report::Figure {
@@ -141,7 +150,7 @@ fn forest(advice: &Advice) -> bbrlab_report::Figure {
     ];
     let is_known = |(name, of): &Row| *name == "score" || others.iter().any(|one| of(one).is_known());
     let known: Vec<Row> = rows.into_iter().filter(is_known).collect();
-    let candidate = |one: &advise::Candidate| Candidate {
+    let candidate = |one: &super::Candidate| comparison::Candidate {
         name: one.flow.clone(),
         color_key: one.flow.clone(),
         estimates: known.iter().enumerate().map(|(row, (_, of))| (row, of(one))).collect(),

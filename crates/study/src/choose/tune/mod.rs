@@ -1,6 +1,8 @@
 //! Parameter search for a population of paths: tunes an algorithm's constants and judges them on held-out paths.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
+mod page;
+
 use bbrlab_core::{
     Rng,
     params::{ParamSpec, Unit},
@@ -20,6 +22,8 @@ use crate::{Error, Result};
 use bbrlab_sim::scenario::{FlowSpec, unit_text};
 use bbrlab_stats::bootstrap::interval_of_mean;
 use bbrlab_stats::mean;
+
+pub use page::{Answer, differences, percent, rows, verdict, warning};
 
 /// Objectives to minimise, each from 0 (best) to 1: goodput shortfall, delay, retransmissions, others' shortfall.
 pub const TERMS: [&str; 4] = ["goodput shortfall", "added delay", "retransmitted", "loss to competing flows"];

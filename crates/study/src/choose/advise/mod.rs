@@ -2,6 +2,11 @@
 //! the scores are compared, with the reasons behind the choice.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
+mod page;
+mod request;
+pub mod source;
+pub mod text;
+
 use bbrlab_core::Rng;
 use rayon::prelude::*;
 use serde::Serialize;
@@ -14,6 +19,8 @@ use crate::{Error, Result};
 use bbrlab_stats::bootstrap::{RESAMPLES, resampled};
 use bbrlab_stats::quantile::nearest_position;
 use bbrlab_stats::{known_mean, mean};
+
+pub use request::{Answer, Prepared, Request};
 
 /// Minimum relative gain in score that justifies replacing the current algorithm: a change has a cost too. Ours.
 pub const WORTH_A_CHANGE: f64 = 0.02;

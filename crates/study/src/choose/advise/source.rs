@@ -1,7 +1,7 @@
 //! Sources of an advised algorithm, with the commands to install and remove it.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use bbrlab_study::choose::advise::{Advice, WORTH_A_CHANGE};
+use super::{Advice, WORTH_A_CHANGE};
 
 /// A title, a sentence, and the command lines that belong to it.
 #[derive(Clone, Debug, PartialEq, Eq)]

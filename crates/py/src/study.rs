@@ -1,0 +1,241 @@
+//! Populations of paths and users: advice, tuning, studies of users, and replays of recorded logs.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::fs;
+use std::panic::resume_unwind;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bbrlab_lab::population::{Changes, Work};
+use bbrlab_report::Report;
+use bbrlab_study::cdn::{Population as Users, table};
+use bbrlab_study::choose::advise::{Request, text};
+use bbrlab_study::choose::objective::Objective;
+use bbrlab_study::choose::tune as search;
+use bbrlab_study::{measured, paths};
+use pyo3::prelude::*;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::{error, interrupt};
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// A finished study.
+#[pyclass(frozen, module = "bbrlab")]
+pub struct Answer {
+    /// The command's document.
+    #[pyo3(get)]
+    document: String,
+    /// Its first sentence, where the command has one.
+    #[pyo3(get)]
+    headline: String,
+    /// What the command writes beside it: the parameter file of a tuning.
+    #[pyo3(get)]
+    file: String,
+    report: Report,
+}
+
+#[pymethods]
+impl Answer {
+    /// The report of the command, as one HTML page.
+    fn html(&self, command: &str) -> String {
+        let mut report = self.report.clone();
+        command.clone_into(&mut report.provenance.command);
+        bbrlab_report::render(&report)
+    }
+}
+
+/// Runs a study, whose `tick` ends it after a signal.
+fn run<T: Send>(py: Python<'_>, work: impl FnOnce(&(dyn Fn() + Sync)) -> T + Send) -> PyResult<T> {
+    interrupt::run(py, |is_interrupted: &AtomicBool| {
+        work(&|| {
+            if is_interrupted.load(Ordering::Relaxed) {
+                resume_unwind(Box::new(()));
+            }
+        })
+    })
+}
+
+fn bytes(path: &str) -> PyResult<Vec<u8>> {
+    fs::read(path).map_err(PyErr::from)
+}
+
+fn text_of(path: &str) -> PyResult<String> {
+    String::from_utf8(bytes(path)?).map_err(|_| error::scenario(path, "not a text file"))
+}
+
+/// A table of Python, given as JSON, as the TOML of a file.
+fn toml_of(json: &str) -> PyResult<String> {
+    let value: Value = serde_json::from_str(json).map_err(|fault| error::internal(&fault.to_string()))?;
+    toml::to_string(&value).map_err(|fault| error::scenario("population", &fault.to_string()))
+}
+
+/// Advises on paths. `request` is JSON; `source` is (kind, value): the path of a measurement or a population, or a population as
+/// TOML or JSON.
+#[pyfunction]
+#[pyo3(signature = (request, source, trace))]
+pub fn advise(
+    py: Python<'_>,
+    request: &str,
+    source: Option<(String, String)>,
+    trace: Option<String>,
+) -> PyResult<Answer> {
+    let mut request: Request =
+        serde_json::from_str(request).map_err(|fault| error::scenario("advise", &fault.to_string()))?;
+    if let Some((kind, value)) = source {
+        match kind.as_str() {
+            "measurement" => {
+                let connections = measured::read(&text_of(&value)?).map_err(|fault| error::at(&value, &fault))?;
+                request.evidence = Some((value, measured::evidence(&connections)));
+            }
+            _ => request.population = Some(paths_of(&kind, &value)?),
+        }
+    }
+    request.trace = match trace {
+        Some(path) => Some((path.clone(), text_of(&path)?)),
+        None => None,
+    };
+    let prepared = request.prepare().map_err(|fault| error::study(&fault))?;
+    let answer = run(py, |tick| prepared.answer(tick))?.map_err(|fault| error::study(&fault))?;
+    Ok(Answer {
+        document: format!("{:#}", answer.json(VERSION)),
+        headline: text::headline(&answer.advice, answer.objective),
+        file: String::new(),
+        report: answer.report(VERSION),
+    })
+}
+
+/// Reads a population of paths.
+fn paths_of(kind: &str, value: &str) -> PyResult<paths::Population> {
+    let (place, text) = match kind {
+        "path" => (value, text_of(value)?),
+        "json" => ("population", toml_of(value)?),
+        _ => ("population", value.to_owned()),
+    };
+    paths::Population::from_toml(&text).map_err(|fault| error::at(place, &fault))
+}
+
+/// What to search.
+#[derive(Deserialize)]
+struct Search {
+    algorithm: String,
+    parameters: Vec<String>,
+    objective: String,
+    settings: usize,
+    generations: usize,
+    paths: u64,
+    held_out: u64,
+    seed: u64,
+    rivals: bool,
+}
+
+impl Search {
+    fn budget(&self) -> PyResult<search::Budget> {
+        let Self { settings, generations, paths, held_out, .. } = *self;
+        for (name, value, least) in [
+            ("settings", settings as u64, 4),
+            ("generations", generations as u64, 1),
+            ("paths", paths, 1),
+            ("held_out", held_out, 2),
+        ] {
+            if value < least {
+                return Err(error::scenario(name, &format!("{value} is out of range; pass at least {least}")));
+            }
+        }
+        Ok(search::Budget { settings, generations, paths, held_out })
+    }
+}
+
+/// Tunes an algorithm's parameters for a population of paths. `search` is JSON, `population` as in `advise`.
+#[pyfunction]
+pub fn tune(py: Python<'_>, search: &str, population: (String, String)) -> PyResult<Answer> {
+    let wanted: Search =
+        serde_json::from_str(search).map_err(|fault| error::scenario("tune", &fault.to_string()))?;
+    let objective = Objective::named(&wanted.objective).map_err(|fault| error::at("objective", &fault))?;
+    let budget = wanted.budget()?;
+    let mut population = paths_of(&population.0, &population.1)?;
+    if !wanted.rivals {
+        population = population.without_rivals();
+    }
+    let Search { algorithm, parameters, seed, .. } = &wanted;
+    let tuned = run(py, |tick| search::tune(&population, algorithm, parameters, objective, budget, *seed, tick))?;
+    let tuned = tuned.map_err(|fault| error::study(&fault))?;
+    let answer = search::Answer { tuned: &tuned, population: &population, objective, seed: *seed };
+    Ok(Answer {
+        document: format!("{:#}", answer.json(VERSION)),
+        headline: search::verdict(&tuned),
+        file: answer.file(VERSION),
+        report: answer.report(VERSION),
+    })
+}
+
+/// Runs users under every algorithm. `source` is (kind, value): the path of a population or a table, or a population as TOML or
+/// JSON; without one the catalogue's population.
+#[pyfunction]
+#[pyo3(signature = (source, algorithms, users, activation, seed))]
+pub fn cdn(
+    py: Python<'_>,
+    source: Option<(String, String)>,
+    algorithms: Option<Vec<String>>,
+    users: Option<u32>,
+    activation: Option<String>,
+    seed: u64,
+) -> PyResult<Answer> {
+    let changes = Changes { algorithms, users, activation };
+    let mut title = "An algorithm on the users of a content network".to_owned();
+    let work = match source {
+        None => Work::catalogue(&changes, seed),
+        Some((kind, value)) => {
+            let (place, table) = if kind == "path" { (value.as_str(), sheet(&value)?) } else { ("population", None) };
+            match table {
+                Some(sheet) => Work::table(&sheet, &changes, seed),
+                None => {
+                    let text = match kind.as_str() {
+                        "path" => text_of(&value)?,
+                        "json" => toml_of(&value)?,
+                        _ => value.clone(),
+                    };
+                    let population = Users::parse(&text).map_err(|fault| error::at(place, &fault))?;
+                    place.clone_into(&mut title);
+                    Work::distributions(population, &changes, seed)
+                }
+            }
+        }
+    };
+    let work = work.map_err(|fault| error::lab(&fault))?;
+    let answer = run(py, |tick| work.run(seed, tick))?.map_err(|fault| error::lab(&fault))?;
+    Ok(Answer {
+        document: format!("{:#}", answer.json(VERSION)),
+        headline: String::new(),
+        file: String::new(),
+        report: answer.report(&title, VERSION),
+    })
+}
+
+/// The table of users in a file, unless it is of distributions.
+fn sheet(path: &str) -> PyResult<Option<table::Sheet>> {
+    let read = match Path::new(path).extension().and_then(|extension| extension.to_str()) {
+        Some("csv") => table::csv(&bytes(path)?),
+        Some("parquet") => table::parquet(bytes(path)?),
+        Some("toml") => return Ok(None),
+        _ => return Err(error::scenario(path, "not a .toml, .csv or .parquet file; name one of these")),
+    };
+    read.map(Some).map_err(|fault| error::at(path, &fault))
+}
+
+/// Replays recorded logs. Returns the document of `bbrlab replay --json`.
+#[pyfunction]
+pub fn replay(py: Python<'_>, files: Vec<String>) -> PyResult<String> {
+    let logs = run(py, |tick| {
+        let one = |file: String| {
+            tick();
+            let bytes = bytes(&file)?;
+            let (header, report) =
+                bbrlab_replay::replay_bytes(&bytes).map_err(|fault| error::scenario(&file, &fault.to_string()))?;
+            Ok((file, header, report))
+        };
+        files.into_iter().map(one).collect::<PyResult<Vec<_>>>()
+    })??;
+    Ok(format!("{:#}", bbrlab_replay::json(&logs)))
+}

@@ -1,0 +1,246 @@
+//! A request for advice as text, and its answer: what the command's flags and the keywords in Python stand for.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use bbrlab_report::Report;
+use bbrlab_sim::link::DeliveryTrace;
+use bbrlab_sim::scenario::{DemandLink, FlowSpec, Scenario, Schedule, TimeSpan};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{Advice, Figure, Question, advise, page};
+use crate::choose::objective::Objective;
+use crate::measured::Evidence;
+use crate::paths::{Conditions, Kind, KindSpec, Population};
+use crate::{Error, Result};
+
+/// Number of paths drawn if anything is uncertain, and of runs if everything is known.
+const DRAWS: u64 = 24;
+const DRAWS_KNOWN: u64 = 8;
+/// Candidates without others named.
+const CANDIDATES: [&str; 3] = ["bbr1", "bbr3", "cubic"];
+
+/// A request for advice. An unknown value may be a range, `LOW..HIGH`. Errors name the field.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Request {
+    /// Bottleneck rate: `20mbit`, `5mbit..50mbit`.
+    pub rate: Option<String>,
+    /// Two-way propagation time.
+    pub rtt: Option<String>,
+    /// Buffer of the bottleneck, in BDP or as drain time.
+    pub buffer: Option<String>,
+    /// Random loss.
+    pub loss: Option<String>,
+    /// Number of competing flows.
+    pub rivals: Option<String>,
+    /// Algorithms of the competing flows, in the syntax of `--flow`; each flow uses one at random.
+    pub rival_flows: Option<Vec<String>>,
+    /// Keys of the scenario that apply to every path: `aqm`, `policer`, `schedule`, …
+    pub conditions: Vec<(String, String)>,
+    /// Delivery trace that replaces the rate: its name and its text.
+    #[serde(skip)]
+    pub trace: Option<(String, String)>,
+    /// Measurement to start from, and its name.
+    #[serde(skip)]
+    pub evidence: Option<(String, Evidence)>,
+    /// Population, instead of all of the above but the conditions.
+    #[serde(skip)]
+    pub population: Option<Population>,
+    /// Algorithm in use now: that of the measurement if none is given, else CUBIC.
+    pub current: Option<String>,
+    /// Candidates; BBRv1, BBRv3 and CUBIC if there are none.
+    pub algorithms: Vec<String>,
+    /// Name of the objective; `balanced` if there is none.
+    pub objective: Option<String>,
+    /// Number of paths to draw; 24 if there is none, 8 if everything is known, or fewer if runs are costly.
+    pub draws: Option<u64>,
+    /// Duration of each run in simulated time; from the path if there is none.
+    pub duration: Option<String>,
+    /// Seed of all random numbers.
+    pub seed: u64,
+}
+
+/// A request that was understood, ready to run.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    population: Population,
+    conditions: Conditions,
+    flows: Vec<String>,
+    objective: Objective,
+    draws: u64,
+    seed: u64,
+    said: Vec<String>,
+}
+
+/// An advice and what it rests on.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// The advice.
+    pub advice: Advice,
+    /// Objective of the score.
+    pub objective: Objective,
+    /// Population of paths.
+    pub population: Population,
+    /// Conditions that apply to all paths.
+    pub conditions: Conditions,
+    /// Values inferred from the measurement, one sentence each.
+    pub said: Vec<String>,
+    /// Seed.
+    pub seed: u64,
+}
+
+impl Request {
+    /// Reads the request.
+    pub fn prepare(&self) -> Result<Prepared> {
+        let objective = self.objective()?;
+        let conditions = self.conditions()?;
+        let (population, said, measured) = self.paths(&conditions)?;
+        let usual = if population.is_one_path() { DRAWS_KNOWN } else { DRAWS };
+        let flows = self.flows(measured.as_deref())?;
+        let draws = self.draws.unwrap_or(usual);
+        let mut prepared = Prepared { population, conditions, flows, objective, draws, seed: self.seed, said };
+        if self.draws.is_none() && self.duration.is_none() {
+            (prepared.draws, prepared.conditions) = prepared.question().affordable();
+        }
+        Ok(prepared)
+    }
+
+    /// Returns the objective.
+    pub fn objective(&self) -> Result<Objective> {
+        Objective::named(self.objective.as_deref().unwrap_or("balanced")).map_err(Error::at("objective"))
+    }
+
+    /// Returns the algorithm in use, followed by the candidates.
+    pub fn flows(&self, measured: Option<&str>) -> Result<Vec<String>> {
+        let current = self.current.as_deref().or(measured).unwrap_or("cubic");
+        FlowSpec::bare(current).map_err(Error::at("current"))?;
+        let mut flows = vec![current.to_owned()];
+        let named = self.algorithms.iter().map(String::as_str);
+        let usual = CANDIDATES.into_iter().take(if self.algorithms.is_empty() { CANDIDATES.len() } else { 0 });
+        for flow in named.chain(usual) {
+            FlowSpec::bare(flow).map_err(Error::at("algorithms"))?;
+            if flows.iter().all(|known| known != flow) {
+                flows.push(flow.to_owned());
+            }
+        }
+        if flows.len() < 2 {
+            return Err(Error::at("algorithms")(Error::OneAlgorithm));
+        }
+        Ok(flows)
+    }
+
+    /// The population of paths, what was inferred for it, and the algorithm that the measurement shows.
+    fn paths(&self, conditions: &Conditions) -> Result<(Population, Vec<String>, Option<String>)> {
+        if let Some(population) = &self.population {
+            return Ok((population.clone(), Vec::new(), None));
+        }
+        let mut spec = self.evidence.as_ref().map_or_else(KindSpec::unknown, |(_, evidence)| evidence.spec.clone());
+        for (text, own) in [
+            (&self.rate, &mut spec.rate),
+            (&self.rtt, &mut spec.rtt),
+            (&self.buffer, &mut spec.buffer),
+            (&self.loss, &mut spec.loss),
+            (&self.rivals, &mut spec.rivals),
+        ] {
+            if let Some(text) = text {
+                own.clone_from(text);
+            }
+        }
+        if let Some(flows) = &self.rival_flows {
+            spec.rival_flows.clone_from(flows);
+        }
+        if let Some(rate) = own_rate(conditions)? {
+            spec.rate = rate;
+        }
+        if let (true, Some((name, Evidence { no_rate: Some(reason), .. }))) = (spec.rate.is_empty(), &self.evidence) {
+            return Err(Error::NoRate { file: name.clone(), reason: reason.clone() });
+        }
+        for (place, value) in [("rate", &spec.rate), ("rtt", &spec.rtt)] {
+            if value.is_empty() {
+                return Err(Error::at(place)(Error::PathUnknown));
+            }
+        }
+        let population = Population::of(Kind::parse(&spec)?);
+        let (said, current) =
+            self.evidence.as_ref().map_or((Vec::new(), None), |(_, one)| (one.said.clone(), one.current.clone()));
+        Ok((population, said, current))
+    }
+
+    /// Conditions of every path.
+    fn conditions(&self) -> Result<Conditions> {
+        let mut conditions = Conditions { trace: self.trace.clone(), ..Conditions::default() };
+        for (key, text) in &self.conditions {
+            let mut scenario = Scenario::default();
+            scenario.set(key, text).map_err(|source| Error::at(key)(Error::Value(source.message)))?;
+            conditions.keys.push((key.clone(), text.clone()));
+        }
+        if let Some(text) = &self.duration {
+            let duration: TimeSpan = text.parse().map_err(Error::at("duration"))?;
+            if duration < TimeSpan::millis(1) {
+                let error = Error::TooShort { found: duration.to_string(), min: "1ms" };
+                return Err(Error::at("duration")(error));
+            }
+            conditions.duration_s = Some(duration.as_secs());
+        } else if let Some((_, text)) = self.conditions.iter().find(|(key, _)| key == "schedule") {
+            /// Duration of a run after its last scheduled change, relative to the time before. Ours.
+            const AFTER: f64 = 1.5;
+            let schedule: Schedule = text.parse().map_err(Error::at("schedule"))?;
+            let last = schedule.0.last().map_or(0.0, |step| step.at.as_secs());
+            conditions.duration_s = Some((AFTER * last).max(12.0));
+        }
+        Ok(conditions)
+    }
+}
+
+/// Rate of a trace, or the maximum of a link that grants rate by demand; it becomes the paths' rate.
+fn own_rate(conditions: &Conditions) -> Result<Option<String>> {
+    if let Some((name, text)) = &conditions.trace {
+        let trace = DeliveryTrace::parse(text)
+            .map_err(|fault| Error::at("trace")(Error::Value(format!("{name:?}: {fault}"))))?;
+        return Ok(Some(format!("{}bit", trace.mean_rate().as_bits_per_sec())));
+    }
+    let demand = conditions.keys.iter().find(|(key, _)| key == "demand");
+    let demand: Option<DemandLink> = demand.and_then(|(_, text)| text.parse().ok());
+    Ok(demand.map(|demand| demand.max.to_string()))
+}
+
+impl Prepared {
+    fn question(&self) -> Question<'_> {
+        Question {
+            population: &self.population,
+            conditions: &self.conditions,
+            flows: &self.flows,
+            objective: self.objective,
+            draws: self.draws,
+            seed: self.seed,
+        }
+    }
+
+    /// Returns the number of runs of the answer.
+    pub fn runs(&self) -> usize {
+        self.flows.len() * usize::try_from(self.draws).unwrap_or(usize::MAX)
+    }
+
+    /// Runs every candidate on every path; `tick` is called after each run.
+    pub fn answer(self, tick: &(dyn Fn() + Sync)) -> Result<Answer> {
+        let advice = advise(&self.question(), tick)?;
+        let Self { population, conditions, objective, seed, said, .. } = self;
+        Ok(Answer { advice, objective, population, conditions, said, seed })
+    }
+}
+
+impl Answer {
+    /// Returns the document of `bbrlab advise --json`.
+    pub fn json(&self, version: &str) -> Value {
+        json!({
+            "schema": 1, "version": version, "seed": self.seed, "objective": self.objective, "population": self.population,
+            "conditions": self.conditions, "said": self.said, "advice": self.advice,
+            "shown": Figure::ALL.map(|figure| format!("{}, {}", figure.name(), figure.unit())),
+        })
+    }
+
+    /// Returns the page; the caller adds its command.
+    pub fn report(&self, version: &str) -> Report {
+        page::report(self, version)
+    }
+}

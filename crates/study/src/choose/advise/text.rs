@@ -1,0 +1,181 @@
+//! Words about an advice: verdict, reasons and warnings, as the command and its page have them.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::fmt::Write as _;
+
+use bbrlab_stats::number::{or_dash, significant};
+
+use super::{Advice, Candidate, DRAWS_LEAST, Figure, Reason, SURE, WORTH_A_CHANGE};
+use crate::choose::objective::Objective;
+use crate::comparison::Interval;
+
+/// Share of their fair share, in per cent, below which rivals count as starved. Ours.
+const STARVED: f64 = 50.0;
+/// Fraction of the rivals' share under the current algorithm below which a choice causes a warning. Ours.
+const TAKES: f64 = 0.8;
+
+pub fn ratio(interval: &Interval) -> String {
+    if !interval.is_known() {
+        return "–".to_owned();
+    }
+    format!("×{:.2} ({:.2}…{:.2})", interval.middle, interval.low, interval.high)
+}
+
+/// Three significant digits: the interval of a few paths is wider than a fourth digit.
+pub fn number(value: f64) -> String {
+    or_dash(value, |value| significant(value, 3))
+}
+
+/// Definition of the score and of the runs.
+pub fn footnote(advice: &Advice, objective: Objective) -> String {
+    let lasts = match advice.seconds {
+        (low, high) if number(low) == number(high) => number(low),
+        (low, high) => format!("{} to {}", number(low), number(high)),
+    };
+    format!(
+        "Score: goodput within the fair share × (base RTT/RTT p50)^{} × (1 − retransmitted)^{} × (rivals' fraction of their \
+         fair share)^{}, each at most 1. {} paths with the same random numbers for each algorithm, simulated for {lasts} s; \
+         figures are means, in brackets 95 % intervals.\n",
+        objective.delay,
+        objective.repeats,
+        objective.others,
+        advice.paths.len()
+    )
+}
+
+/// Figures shown as a ratio: index in [`Figure::ALL`] and heading.
+pub const COMPARED: [(usize, &str); 4] = [(0, "goodput"), (2, "RTT p50"), (5, "retransmitted"), (6, "rivals get")];
+
+/// A share of resampled populations, never shown as all of them, because few paths are resampled.
+pub fn share(share: f64) -> String {
+    match 100.0 * share {
+        share if share > 99.0 => "> 99 %".to_owned(),
+        share if share < 1.0 => "< 1 %".to_owned(),
+        share => format!("{share:.0} %"),
+    }
+}
+
+/// The verdict in a few words.
+pub fn verdict(advice: &Advice) -> String {
+    let choice = &advice.candidates[advice.choice].flow;
+    match advice.choice {
+        0 => format!("Keep {choice}"),
+        _ if advice.sure >= SURE => format!("Use {choice}"),
+        _ => format!("Perhaps {choice}"),
+    }
+}
+
+pub fn headline(advice: &Advice, objective: Objective) -> String {
+    let (current, choice) = (&advice.candidates[0], &advice.candidates[advice.choice]);
+    let sure = format!("the same choice in {} of resampled paths", share(advice.sure));
+    let sure = match advice.paths.len() as u64 {
+        few if few < DRAWS_LEAST => {
+            format!("not enough data: {few} paths are too few to be sure; draw more with --draws")
+        }
+        _ if advice.sure >= SURE => format!("sure: {sure}"),
+        _ => format!("not sure: {sure}"),
+    };
+    if advice.choice == 0 {
+        return format!(
+            "Don't change: {} is the best here, or within {:.0} % of it, for the objective {} ({sure}).",
+            current.flow,
+            100.0 * WORTH_A_CHANGE,
+            objective.name
+        );
+    }
+    let percent = |ratio: f64| format!("{:+.0} %", 100.0 * (ratio - 1.0));
+    let gain = choice.score_gain;
+    // Advice that another draw of paths would not give is not presented as certain.
+    let verb = if advice.sure >= SURE { "Use" } else { "Perhaps" };
+    format!(
+        "{verb} {} instead of {}: it scores {} ({} … {}) for the objective {} ({sure}).",
+        choice.flow,
+        current.flow,
+        percent(gain.middle),
+        percent(gain.low),
+        percent(gain.high),
+        objective.name
+    )
+}
+
+/// Formats the figures that decided; the table holds each of them.
+pub fn why(advice: &Advice) -> String {
+    let base = &advice.candidates[0].flow;
+    let one = &advice.candidates[if advice.choice == 0 { second(advice) } else { advice.choice }];
+    let paths = advice.paths.len();
+    let by = 100.0 * (one.score_gain.middle - 1.0);
+    let scores = if advice.choice == 0 && by > 0.0 {
+        format!("{}, the next best, scores only {by:.1} % more than {base}", one.flow)
+    } else if advice.choice == 0 {
+        format!("{}, the next best, scores {:.1} % less than {base}", one.flow, -by)
+    } else {
+        format!("{} scores {by:.0} % more than {base}", one.flow)
+    };
+    let (gains, costs): (Vec<&Reason>, Vec<&Reason>) = one.reasons.iter().partition(|reason| reason.part > 0.0);
+    let list =
+        |reasons: &[&Reason]| reasons.iter().map(|reason| said(reason, &one.flow, base)).collect::<Vec<_>>().join("; ");
+    let mut text = format!("{scores}; it is better on {} of {paths} paths.", one.better_on);
+    if !gains.is_empty() {
+        let _ = write!(text, " Advantages: {}.", list(&gains));
+    }
+    if !costs.is_empty() {
+        let _ = write!(text, " Disadvantages: {}.", list(&costs));
+    }
+    text
+}
+
+/// Formats one reason, with its effect on the score.
+fn said(reason: &Reason, own: &str, other: &str) -> String {
+    let (a, b) = (number(reason.own), number(reason.other));
+    let part = format!("{:+.0} % of score", 100.0 * reason.part);
+    let part = if reason.part.abs() < 0.01 { format!("{:+.1} % of score", 100.0 * reason.part) } else { part };
+    match reason.figure {
+        Figure::FairShare | Figure::Goodput => {
+            format!("{own} reaches {a} % of its fair share, {other} {b} % ({part})")
+        }
+        Figure::RttRatio | Figure::RttP50 | Figure::RttP95 => {
+            format!("its RTT is {a} times the base RTT, {other}'s {b} times ({part})")
+        }
+        Figure::Retransmitted => format!("it retransmits {a} %, {other} {b} % ({part})"),
+        Figure::Others => format!("its rivals get {a} % of their fair share, with {other} {b} % ({part})"),
+    }
+}
+
+/// Warnings: large effects on others, and other caveats.
+pub fn warnings(advice: &Advice) -> Vec<String> {
+    const OTHERS: usize = 6;
+    let current = &advice.candidates[0];
+    let mut found = Vec::new();
+    if advice.choice != 0 && advice.paths.iter().all(|path| path.rivals.is_empty()) {
+        found.push(
+            "no path had a rival, so this does not show what the choice takes from other flows; use --rivals 0..2."
+                .to_owned(),
+        );
+    }
+    let starves =
+        |one: &Candidate| one.figures[OTHERS] < STARVED || (one.flow != current.flow && one.gain[OTHERS].high < TAKES);
+    for one in &advice.candidates {
+        let is_choice = one.flow == advice.candidates[advice.choice].flow;
+        if one.flow.starts_with("bbr") && starves(one) {
+            found.push(format!(
+                "{}{} leaves its rivals {} % of their fair share{}.",
+                one.flow,
+                if is_choice { "" } else { ", which is not advised here," },
+                number(one.figures[OTHERS]),
+                if one.flow == current.flow {
+                    String::new()
+                } else {
+                    format!("; {} leaves them {} %", current.flow, number(current.figures[OTHERS]))
+                }
+            ));
+        }
+    }
+    found
+}
+
+/// The best candidate that is not in use.
+fn second(advice: &Advice) -> usize {
+    (1..advice.candidates.len())
+        .max_by(|&a, &b| advice.candidates[a].score.total_cmp(&advice.candidates[b].score))
+        .unwrap_or(0)
+}

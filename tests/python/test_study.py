@@ -1,0 +1,130 @@
+"""Advice, tuning, users and replays, beside the command."""
+
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+
+import json
+import os
+import signal
+import threading
+import time
+
+import pytest
+
+import bbrlab
+from conftest import ROOT
+
+SS = (
+    "ESTAB 0 0 192.0.2.1:443 198.51.100.7:50000\n\t cubic wscale:7,7 rto:204 rtt:48.2/3.1 mss:1448 cwnd:90 bytes_sent:9000000"
+    " bytes_acked:8990000 segs_out:6300 data_segs_out:6290 send 21Mbps delivery_rate 19.5Mbps busy:4000ms minrtt:41.3\n"
+)
+PATHS = [{"rate": "20mbit", "rtt": "40ms", "rivals": "1"}, {"rate": "5mbit..9mbit", "rtt": "80ms", "buffer": "1bdp", "weight": 2.0}]
+USERS = {
+    "users": 3,
+    "class": [
+        {"name": "home", "network": "dsl", "rate": "20mbit", "rtt": "30ms", "size": "300kB"},
+        {"name": "far", "network": "fibre", "rate": "100mbit", "rtt": "150ms", "size": "1MB", "rivals": ["cubic"]},
+    ],
+}
+
+
+def toml(paths):
+    lines = []
+    for one in paths:
+        lines += ["[[path]]", *(f"{key} = {json.dumps(value)}" for key, value in one.items())]
+    return "\n".join(lines) + "\n"
+
+
+def test_advice_is_that_of_the_command(command):
+    wanted, _ = command(
+        "advise", "--rate", "10mbit", "--rtt", "20ms..40ms", "--aqm", "codel", "--draws", "3", "--duration", "3s", "--json", "-"
+    )
+    advice = bbrlab.advise(rate="10mbit", rtt="20ms..40ms", aqm="codel", draws=3, duration="3s")
+    assert advice.to_dict() == wanted
+    assert advice.choice in advice.candidates and 0 <= advice.sure <= 1 and repr(advice) == advice.headline
+    command_of_page = (
+        "bbrlab advise --rate 10mbit --rtt 20ms..40ms --aqm codel --draws 3 --duration 3s --objective balanced --seed 1"
+    )
+    assert command_of_page in advice.plot().text
+
+
+def test_advice_from_a_measurement_is_that_of_the_command(command, tmp_path):
+    (tmp_path / "ss.txt").write_text(SS)
+    wanted, error = command("advise", "--from", tmp_path / "ss.txt", "--draws", "3", "--duration", "2s", "--json", "-")
+    assert not error
+    advice = bbrlab.advise(tmp_path / "ss.txt", draws=3, duration="2s")
+    assert advice.to_dict() == wanted and advice.candidates["cubic"] and wanted["said"]
+
+
+def test_a_population_is_a_list_a_table_a_text_or_a_file(command, tmp_path):
+    file = tmp_path / "population.toml"
+    file.write_text(toml(PATHS))
+    wanted, _ = command("advise", "--population", file, "--draws", "4", "--duration", "2s", "--json", "-")
+    for population in (PATHS, {"path": PATHS}, toml(PATHS), file, str(file)):
+        assert bbrlab.advise(population=population, draws=4, duration="2s").to_dict() == wanted
+
+
+def test_a_tuning_is_that_of_the_command(tmp_path):
+    tuned = bbrlab.tune("bbr1", PATHS[:1], parameters=["cwnd_gain"], settings=4, generations=1, paths=1, held_out=2)
+    assert tuned.flow.startswith("bbr1,cwnd_gain=") and tuned.headline and "[parameters]" not in tuned.flow
+    tuned.save(tmp_path / "tuned.toml")
+    assert f'cwnd_gain = "{tuned.parameters["cwnd_gain"]}"' in (tmp_path / "tuned.toml").read_text()
+    # The setting runs.
+    assert bbrlab.run(rate="20mbit", rtt="40ms", duration="1s", flows=[tuned.flow]).flows
+    tuned.report(tmp_path / "page.html")
+    assert "bbrlab tune bbr1 --population population.toml" in (tmp_path / "page.html").read_text()
+
+
+def test_users_are_those_of_the_command(command, tmp_path):
+    wanted, _ = command("cdn", "--users", "2", "--algorithms", "bbr3,cubic", "--json", "-")
+    assert bbrlab.cdn(users=2, algorithms=["bbr3", "cubic"]).to_dict() == wanted
+    table = ROOT / "examples" / "paths.csv"
+    wanted, _ = command("cdn", table, "--json", "-")
+    assert bbrlab.cdn(table).to_dict() == wanted
+    study = bbrlab.cdn(USERS)
+    assert study.users and "How much" not in study.to_json() and "<html" in study.plot().text
+
+
+def test_logs_are_replayed_as_by_the_command(command):
+    logs = sorted((ROOT / "crates/replay/tests/data/replay").iterdir())[:2]
+    wanted, _ = command("replay", "--json", *logs)
+    assert bbrlab.replay(*logs)._table == wanted and wanted["equal"]
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda: bbrlab.advise(), "rate: give what is known"),
+        (lambda: bbrlab.advise(rate="10mbit", rtt="soon"), "rtt: .*soon"),
+        (lambda: bbrlab.advise(rate="10mbit", rtt="10ms", color="red"), "color"),
+        (lambda: bbrlab.advise(rate="10mbit", rtt="10ms", algorithms=["bbr4"]), "algorithms: .*bbr4"),
+        (lambda: bbrlab.advise(rate="10mbit", rtt="10ms", algorithms=["cubic"]), "nothing to compare"),
+        (lambda: bbrlab.advise(rate="10mbit", rtt="10ms", objective="fun"), "objective: .*fun"),
+        (lambda: bbrlab.advise(rate="10mbit", population=PATHS), "leave out"),
+        (lambda: bbrlab.advise(population=[{"rate": "10mbit"}]), "rtt"),
+        (lambda: bbrlab.tune("bbr1", [], held_out=2), "path"),
+        (lambda: bbrlab.tune("bbr1", PATHS, settings=1), "settings: 1 is out of range"),
+        (lambda: bbrlab.tune("bbr9", PATHS, settings=4), "bbr9"),
+        (lambda: bbrlab.cdn({"class": []}), "class"),
+        (lambda: bbrlab.cdn(ROOT / "README.md"), "not a .toml"),
+        (lambda: bbrlab.cdn(ROOT / "examples/paths.csv", users=3), "users: .*leave it out"),
+        (lambda: bbrlab.replay(ROOT / "README.md"), "README.md: "),
+        (lambda: bbrlab.replay(), "no file"),
+    ],
+)
+def test_bad_input_is_a_value_error(call, text):
+    with pytest.raises(ValueError, match=text):
+        call()
+
+
+def test_a_missing_file_is_an_oserror(tmp_path):
+    for call in (bbrlab.advise, bbrlab.cdn, bbrlab.replay):
+        with pytest.raises(FileNotFoundError):
+            call(str(tmp_path / "nothing.csv"))
+
+
+def test_control_c_stops_a_study():
+    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+    begun = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        bbrlab.advise(rate="20mbit", rtt="40ms", draws=2000, duration="10s")
+    assert time.monotonic() - begun < 5
