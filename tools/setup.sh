@@ -35,6 +35,7 @@ chromedriver     chromium-driver                  chromedriver           chromiu
 pkg-config       pkg-config                       pkgconf-pkg-config     pkgconf         pkgconf                    pkgconf
 ip               iproute2                         iproute                iproute2        iproute2                   -
 unshare          util-linux                       util-linux             util-linux      util-linux                 -
+bpftool          bpftool                          bpftool                bpf             bpftool                    -
 curl             curl                             curl                   curl            curl                       curl
 aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu,libc6-dev-arm64-cross gcc-aarch64-linux-gnu aarch64-linux-gnu-gcc - -
 qemu-system-aarch64 qemu-system-arm              qemu-system-aarch64-core qemu-system-aarch64 qemu-system-aarch64  qemu
@@ -264,8 +265,8 @@ need_oracle() {
 need_host() {
     need_loader
     local program
-    for program in ip unshare python3 curl; do
-        need $program
+    for program in ip unshare python3 curl bpftool; do
+        PATH=$PATH:/usr/sbin:/sbin need $program
     done
     need_root_and_btf "loading BPF programs"
 }

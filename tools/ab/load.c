@@ -1,11 +1,16 @@
 // Connections over loopback, opened and closed as fast as asked. The server sends BYTES and closes first.
-// usage: load serve PORT THREADS BYTES
-//        load fetch PORT THREADS BYTES SECONDS RATE PROGRESS    RATE connections a second over all threads; 0: as many as there can be
+// usage: load serve PORT THREADS BYTES [NAME…]
+//        load fetch PORT THREADS BYTES SECONDS RATE PROGRESS [NETWORKS]
+// RATE: connections a second over all threads; 0: as many as there can be.
 // PROGRESS: a file whose first eight bytes count the connections that brought all their bytes. Exit 1 at the first that did not.
+// NAME: the congestion control that connections from 127.1.0.0/16, 127.2.0.0/16 and so on must have; the server exits with 1 at the
+// first that has another. NETWORKS: how many of these the clients come from, in turn.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -17,7 +22,8 @@
 #include <time.h>
 #include <unistd.h>
 
-static int port, threads, bytes;
+static int port, threads, bytes, networks;
+static char **names;
 static double seconds, rate;
 static _Atomic uint64_t *done;
 
@@ -40,15 +46,35 @@ static void die(const char *what)
 	exit(1);
 }
 
+// Ends the program if a connection has another congestion control than its client's network must have.
+static void check(int one, struct sockaddr_in *from)
+{
+	int network = ntohl(from->sin_addr.s_addr) >> 16 & 0xff;
+	char name[16] = "";
+	socklen_t length = sizeof name;
+
+	if (network < 1 || network > networks)
+		return;
+	if (getsockopt(one, IPPROTO_TCP, TCP_CONGESTION, name, &length))
+		die("getsockopt");
+	if (strncmp(name, names[network - 1], sizeof name)) {
+		fprintf(stderr, "127.%d.0.0/16: %.16s instead of %s\n", network, name, names[network - 1]);
+		exit(1);
+	}
+}
+
 static void *serve(void *listener)
 {
 	char *block = calloc(1, bytes), rest[64];
 
 	for (;;) {
-		int one = accept((int)(intptr_t)listener, 0, 0);
+		struct sockaddr_in from;
+		socklen_t length = sizeof from;
+		int one = accept((int)(intptr_t)listener, (void *)&from, &length);
 
 		if (one < 0)
 			die("accept");
+		check(one, &from);
 		for (int sent = 0, n; sent < bytes; sent += n)
 			if ((n = send(one, block + sent, bytes - sent, MSG_NOSIGNAL)) <= 0)
 				break;
@@ -73,6 +99,14 @@ static void *fetch(void *unused)
 
 		if (early > 0)
 			usleep(early * 1e6);
+		if (one >= 0 && networks) {
+			struct sockaddr_in own = { .sin_family = AF_INET };
+			int late = 1;
+
+			own.sin_addr.s_addr = htonl(127 << 24 | (1 + nth % networks) << 16 | 1);
+			if (setsockopt(one, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &late, sizeof late) || bind(one, (void *)&own, sizeof own))
+				die("bind");
+		}
 		if (one < 0 || connect(one, (void *)&to, sizeof to))
 			die("connect");
 		while ((n = read(one, room, sizeof room)) > 0)
@@ -103,10 +137,12 @@ int main(int count, char **words)
 		if (bind(own, (void *)&here, sizeof here) || listen(own, 4096))
 			die("listen");
 		listener = (void *)(intptr_t)own;
+		names = words + 5, networks = count - 5;
 	} else {
 		int file = open(words[7], O_RDWR | O_CREAT, 0600);
 
 		seconds = atof(words[5]), rate = atof(words[6]);
+		networks = count > 8 ? atoi(words[8]) : 0;
 		if (file < 0 || ftruncate(file, 8))
 			die(words[7]);
 		done = mmap(0, 8, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);

@@ -26,6 +26,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 use std::sync::Once;
 
+use bbrlab_host::rights::Service;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand};
 
@@ -139,6 +140,18 @@ pub enum Command {
     },
 }
 
+impl Command {
+    /// The service that this command is, if it runs for long with the rights of root.
+    fn service(&self) -> Option<Service> {
+        match self {
+            #[cfg(feature = "parquet")]
+            Self::Ab(args) if args.is_start() => Some(Service::Test),
+            Self::Watch(args) if args.prometheus.is_some() => Some(Service::Exporter),
+            _ => None,
+        }
+    }
+}
+
 /// Ignored arguments of a command that is not in this build.
 #[cfg(not(all(feature = "parquet", feature = "tune")))]
 #[derive(Debug, clap::Args)]
@@ -163,12 +176,15 @@ pub enum Verdict {
 
 fn main() -> ExitCode {
     outputs::clean_up_on_faults();
-    interrupt::listen();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
     };
+    // The first thread besides this one answers signals.
+    let dropped = cli.command.service().map_or(Ok(()), Service::drop_others);
+    interrupt::listen();
     let done = match &cli.command {
+        _ if dropped.is_err() => dropped.map(|()| Verdict::Holds).map_err(Error::Host),
         Command::Run(args) => run::run(args),
         Command::Emulate(args) => match emulate::emulate(args) {
             Ok(status) => return status,

@@ -11,6 +11,9 @@ pub type TrialError = Box<dyn std::error::Error + Send + Sync>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
+    /// The capabilities that are not needed cannot be given up.
+    #[error("can't drop capabilities: {0}")]
+    Rights(Box<dyn std::error::Error + Send + Sync>),
     /// No kernel program of that algorithm.
     #[error("{0}: it has no kernel program; write one of {names}", names = programs())]
     NoProgram(String),

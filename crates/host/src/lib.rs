@@ -19,6 +19,7 @@ pub mod journal;
 pub mod kernel;
 pub mod objects;
 pub mod policy;
+pub mod rights;
 pub mod telemetry;
 
 #[cfg(feature = "load")]

@@ -125,7 +125,9 @@ impl Work {
                 let study = outcome.study.as_deref().cloned().ok_or(Error::NoStudy)?;
                 Ok(Answer { study, outcome: Some(outcome), seed })
             }
-            Self::Users(design, users) => Ok(Answer { study: Study::run(design, users, seed, tick)?, outcome: None, seed }),
+            Self::Users(design, users) => {
+                Ok(Answer { study: Study::run(design, users, seed, tick)?, outcome: None, seed })
+            }
         }
     }
 }

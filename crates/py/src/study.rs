@@ -150,8 +150,7 @@ impl Search {
 /// Tunes an algorithm's parameters for a population of paths. `search` is JSON, `population` as in `advise`.
 #[pyfunction]
 pub fn tune(py: Python<'_>, search: &str, population: (String, String)) -> PyResult<Answer> {
-    let wanted: Search =
-        serde_json::from_str(search).map_err(|fault| error::scenario("tune", &fault.to_string()))?;
+    let wanted: Search = serde_json::from_str(search).map_err(|fault| error::scenario("tune", &fault.to_string()))?;
     let objective = Objective::named(&wanted.objective).map_err(|fault| error::at("objective", &fault))?;
     let budget = wanted.budget()?;
     let mut population = paths_of(&population.0, &population.1)?;

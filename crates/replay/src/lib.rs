@@ -192,9 +192,7 @@ pub fn replay_bytes(bytes: &[u8]) -> Result<(Header, Report)> {
 /// The document of `bbrlab replay --json` on logs with the names of their files.
 pub fn json(logs: &[(String, Header, Report)]) -> Value {
     let is_equal = logs.iter().all(|(_, _, report)| report.is_equal());
-    let log = |(file, header, report): &(String, Header, Report)| {
-        json!({ "file": file, "header": header, "equal": report.is_equal(), "report": report })
-    };
+    let log = |(file, header, report): &(String, Header, Report)| json!({ "file": file, "header": header, "equal": report.is_equal(), "report": report });
     json!({ "schema": "bbrlab-replay-1", "equal": is_equal, "logs": logs.iter().map(log).collect::<Vec<Value>>() })
 }
 

@@ -111,6 +111,9 @@ pub enum Error {
     /// A path whose rate or RTT is unknown.
     #[error("give what is known, as in 20mbit..50mbit or 40ms, or a measurement")]
     PathUnknown,
+    /// A class of paths that no rule of a policy can name.
+    #[error("no rule can name it; give clients, ports, or a range of RTTs")]
+    NoCondition,
     /// A measurement without a rate.
     #[error("{file}: {reason}")]
     NoRate {

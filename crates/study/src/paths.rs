@@ -101,6 +101,15 @@ pub struct KindSpec {
     /// Weight of this class in the population.
     #[serde(default = "one")]
     pub weight: f64,
+    /// Name of the class, for a policy.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// Networks of its clients, for a policy.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub clients: Vec<String>,
+    /// Ports of its service, for a policy.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ports: Vec<u16>,
 }
 
 /// Default buffer if none is given. Source: ours; shallow switches to bloated home routers.
@@ -133,6 +142,9 @@ impl KindSpec {
             rivals: some_rivals(),
             rival_flows: all_cubic(),
             weight: 1.0,
+            name: String::new(),
+            clients: Vec::new(),
+            ports: Vec::new(),
         }
     }
 }
@@ -153,9 +165,20 @@ pub struct Kind {
     rivals: Range,
     rival_flows: Vec<String>,
     weight: f64,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(crate) name: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) clients: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) ports: Vec<u16>,
 }
 
 impl Kind {
+    /// Returns the range of its two-way propagation time, seconds.
+    pub(crate) const fn rtt_s(&self) -> Range {
+        self.rtt_s
+    }
+
     /// Parses the texts; an error names the key.
     pub fn parse(spec: &KindSpec) -> Result<Self> {
         let rate = |text: &str| Ok(text.parse::<BitRate>()?.0 as f64);
@@ -183,6 +206,9 @@ impl Kind {
             rival_flows: rival_flows(&spec.rival_flows).map_err(Error::at("rival_flows"))?,
             is_drain,
             weight: spec.weight,
+            name: spec.name.clone(),
+            clients: spec.clients.clone(),
+            ports: spec.ports.clone(),
         };
         if kind.rtt_s.low < 1e-6 {
             return Err(Error::at("rtt")(Error::TooShort { found: format!("{:?}", spec.rtt), min: "1us" }));
@@ -277,6 +303,11 @@ impl Population {
         }
         let kind = |(nth, spec)| Kind::parse(spec).map_err(Error::at(format!("path {}", nth + 1)));
         Ok(Self { name: file.name, kinds: file.path.iter().enumerate().map(kind).collect::<Result<_, _>>()? })
+    }
+
+    /// Returns its classes of paths.
+    pub fn kinds(&self) -> &[Kind] {
+        &self.kinds
     }
 
     /// Returns true if some path may have competing flows.
@@ -408,6 +439,9 @@ impl Path {
             rivals: Range::exactly(self.rivals.len() as f64),
             rival_flows,
             weight: 1.0,
+            name: String::new(),
+            clients: Vec::new(),
+            ports: Vec::new(),
         }
     }
 

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use bbrlab_sim::scenario::TimeSpan;
 use bbrlab_study::choose::advise::source::sources;
 use bbrlab_study::choose::advise::text::{COMPARED, footnote, headline, number, ratio, share, warnings, why};
-use bbrlab_study::choose::advise::{self, Advice, Answer, Figure, Request, WORTH_A_CHANGE};
+use bbrlab_study::choose::advise::{self, Advice, Answer, Figure, Prepared, Request, WORTH_A_CHANGE};
 use bbrlab_study::choose::objective::Objective;
 use bbrlab_study::measured;
 use bbrlab_study::paths::Population;
@@ -97,6 +97,10 @@ pub struct AdviseArgs {
     /// Write the advice as JSON; - for standard output, instead of the text
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub json: Option<std::path::PathBuf>,
+    /// Write the policy that the advice supports, class by class, for `bbrlab host policy`; each [[path]] needs clients = […],
+    /// ports = […], or a range of RTTs
+    #[arg(long, value_name = "FILE.toml", conflicts_with_all = ["judge", "json", "report"], help_heading = "Output")]
+    pub policy: Option<std::path::PathBuf>,
     /// Write one self-contained page with the runs behind it
     #[arg(long, value_name = "FILE.html", help_heading = "Output")]
     pub report: Option<std::path::PathBuf>,
@@ -117,6 +121,9 @@ pub fn advise(args: &AdviseArgs) -> Result<Verdict, Error> {
     let page = Target::asked("--report", args.report.as_deref())?;
     outputs::check_distinct(json.iter().chain(&page))?;
     let prepared = request.prepare().map_err(Error::of_key)?;
+    if let Some(path) = &args.policy {
+        return write_policy(path, &prepared);
+    }
     let progress = Progress::new("running", prepared.runs());
     let answer = prepared.answer(&|| progress.tick())?;
     drop(progress);
@@ -135,6 +142,27 @@ pub fn advise(args: &AdviseArgs) -> Result<Verdict, Error> {
     outputs::commit(files)?;
     if !outputs::take_stdout(json.iter().chain(&page)) {
         print(&shown(&answer))?;
+    }
+    Ok(Verdict::Holds)
+}
+
+/// Advises on each class of paths, and writes the policy.
+fn write_policy(path: &std::path::Path, prepared: &Prepared) -> Result<Verdict, Error> {
+    let target = Target::asked("--policy", Some(path))?;
+    let classes = prepared.by_class().map_err(Error::flag("--policy"))?;
+    let progress = Progress::new("running", classes.iter().map(Prepared::runs).sum());
+    let answers = classes.into_iter().map(|one| one.answer(&|| progress.tick())).collect::<Result<Vec<_>, _>>()?;
+    drop(progress);
+    let text = advise::policy(&answers, env!("CARGO_PKG_VERSION"));
+    let mut files = Vec::new();
+    if let Some(target) = &target {
+        files.extend(target.write(|to| to.write_all(text.as_bytes()))?);
+    }
+    outputs::commit(files)?;
+    if !outputs::take_stdout(target.iter()) {
+        for answer in &answers {
+            print(&format!("{}\n", headline(&answer.advice, answer.objective)))?;
+        }
     }
     Ok(Verdict::Holds)
 }

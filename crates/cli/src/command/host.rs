@@ -199,7 +199,8 @@ mod loaded {
         match bbrlab_host::policy::in_force(&HostPaths::default()) {
             Ok(Some(force)) => {
                 let rules = bbrlab_stats::plural::counted(force.described.policy.rules.len(), "rule");
-                format!("policy     {rules} in force on {}; bbrlab host policy status\n", force.described.cgroup)
+                let how = if force.is_attached { "in force" } else { "NOT in force" };
+                format!("policy     {rules} {how} on {}; bbrlab host policy status\n", force.described.cgroup)
             }
             _ => String::new(),
         }

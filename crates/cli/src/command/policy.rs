@@ -226,7 +226,7 @@ mod with_host {
                 })
             };
             let whole = serde_json::json!({
-                "schema": 1, "cgroup": force.described.cgroup, "program": force.program, "ran_ns": force.ran_ns, "version": force.described.version,
+                "schema": 1, "attached": force.is_attached, "cgroup": force.described.cgroup, "program": force.program, "ran_ns": force.ran_ns, "version": force.described.version,
                 "rules": rows.map(row).collect::<Vec<_>>(),
             });
             return print(&format!("{whole:#}\n"));
@@ -265,6 +265,12 @@ mod with_host {
         ];
         let sides = [&[Align::Left; 2][..], &[Align::Right; 9]].concat();
         let mut text = format!("in force on {}, by bbrlab {}\n", force.described.cgroup, force.described.version);
+        if !force.is_attached {
+            text = format!(
+                "NOT in force: its program was taken from {}, or the cgroup was removed; apply the policy again\n",
+                force.described.cgroup
+            );
+        }
         text += &aligned(&head, &sides, rows.map(row));
         text += "\nnow, data, RTT and retransmitted are of the connections of now that the rule would take; the others count since it is in force.\n";
         print(&text)

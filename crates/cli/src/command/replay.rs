@@ -36,11 +36,7 @@ pub fn run(args: &ReplayArgs) -> Result<Verdict, Error> {
         done.push((file.display().to_string(), header, report));
     }
     let is_equal = done.iter().all(|(_, _, report)| report.is_equal());
-    let text = if args.json {
-        format!("{:#}\n", bbrlab_replay::json(&done))
-    } else {
-        table(&done)
-    };
+    let text = if args.json { format!("{:#}\n", bbrlab_replay::json(&done)) } else { table(&done) };
     print(&text)?;
     Ok(if is_equal { Verdict::Holds } else { Verdict::Fails })
 }
@@ -83,11 +79,7 @@ fn table(done: &[(String, Header, Report)]) -> String {
     }
     for (file, _, report) in done {
         if report.lost > 0 {
-            text.push_str(&format!(
-                "{}: the tap lost {}; record it again\n",
-                file,
-                counted(report.lost, "call")
-            ));
+            text.push_str(&format!("{}: the tap lost {}; record it again\n", file, counted(report.lost, "call")));
         }
         if let Some(difference) = &report.difference {
             text.push_str(&described(file, difference));
@@ -97,10 +89,7 @@ fn table(done: &[(String, Header, Report)]) -> String {
 }
 
 /// Counts by name, summed over all logs.
-fn summed(
-    done: &[(String, Header, Report)],
-    of: fn(&Report) -> &Counts,
-) -> impl Iterator<Item = (&'static str, u64)> {
+fn summed(done: &[(String, Header, Report)], of: fn(&Report) -> &Counts) -> impl Iterator<Item = (&'static str, u64)> {
     let mut all = Counts::new();
     for (name, count) in done.iter().flat_map(|(_, _, report)| of(report)) {
         *all.entry(name).or_default() += count;

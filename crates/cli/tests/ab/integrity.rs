@@ -108,3 +108,29 @@ fn what_a_full_disk_lost_is_known_after_a_kill() {
     );
     run("umount", &[place.out().to_str().unwrap()]);
 }
+
+#[test]
+#[ignore = "needs the right to load BPF programs"]
+fn a_running_test_has_given_up_the_rights_that_it_does_not_need() {
+    inside!("integrity::a_running_test_has_given_up_the_rights_that_it_does_not_need");
+    let place = Place::new("rights");
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let child = place.start(&listener, &["--arms", "cubic,bbr3-linux"]);
+    // CAP_DAC_OVERRIDE, NET_ADMIN, SYS_PTRACE, SYS_ADMIN, PERFMON and BPF.
+    let needed = [1, 12, 19, 21, 38, 39].iter().fold(0_u64, |all, bit| all | 1 << bit);
+    let threads = fs::read_dir(format!("/proc/{}/task", child.id())).unwrap();
+    for thread in threads {
+        let status = fs::read_to_string(thread.unwrap().path().join("status")).unwrap();
+        let field = |name: &str| {
+            let line = status.lines().find(|line| line.starts_with(name)).unwrap();
+            line.split_whitespace().nth(1).unwrap().to_owned()
+        };
+        for set in ["CapInh:", "CapPrm:", "CapEff:", "CapBnd:", "CapAmb:"] {
+            let held = u64::from_str_radix(&field(set), 16).unwrap();
+            assert_eq!(held & !needed, 0, "{set} {held:x}");
+        }
+        assert_eq!(field("NoNewPrivs:"), "1");
+    }
+    interrupt(child);
+    place.assert_nothing_acts();
+}

@@ -4,6 +4,7 @@
 use std::fs;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -291,6 +292,44 @@ fn killed_at_any_step_the_old_policy_or_the_new_one_is_in_force() {
         }
     }
     assert!(steps.iter().all(|step| *step > 3), "{steps:?}");
+}
+
+#[test]
+#[ignore = "needs the right to load BPF programs"]
+fn a_policy_that_lost_its_program_its_algorithm_or_its_pin_is_applied_again() {
+    inside!("policy::a_policy_that_lost_its_program_its_algorithm_or_its_pin_is_applied_again");
+    let place = Place::new("lost");
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let own = "[[rule]]\nname = \"own\"\nalgorithm = \"bbr3-linux\"\n";
+    let again = |lost: &str| {
+        place.apply(own);
+        assert_eq!(connect(&listener).used(), "bbr3_linux", "{lost}");
+    };
+    again("nothing");
+    // Another user takes the program from the hook.
+    let links = Command::new("bpftool").args(["-j", "link", "show"]).output().unwrap().stdout;
+    let links: serde_json::Value = serde_json::from_slice(&links).unwrap();
+    let inode = fs::metadata(&place.cgroup).unwrap().ino();
+    for link in links.as_array().unwrap().iter().filter(|link| link["cgroup_id"] == inode) {
+        run("bpftool", &["link", "detach", "id", &link["id"].to_string()]);
+    }
+    assert_eq!(connect(&listener).used(), default());
+    assert!(place.policy(&["status"]).starts_with("NOT in force: its program was taken from "));
+    assert_eq!(place.status()["attached"], false);
+    again("the program");
+    assert!(place.bbrlab(&["host", "unload", "bbr3-linux"]).status.success());
+    assert_eq!(connect(&listener).used(), default());
+    again("the algorithm");
+    // The list of what is loaded is lost, and the policy replaced: what it needs is not loaded twice.
+    fs::remove_dir_all("/run/bbrlab").unwrap();
+    again("the list");
+    assert!(!available().contains("bbr3_linux."), "{}", available());
+    fs::remove_file("/sys/fs/bpf/bbrlab/policy-link").unwrap();
+    assert_eq!(connect(&listener).used(), default());
+    again("the pin");
+    fs::remove_file("/sys/fs/bpf/bbrlab/policy-link").unwrap();
+    place.policy(&["remove"]);
+    place.assert_no_policy();
 }
 
 /// The kernel's own count of the program's time, with half a million networks: in a log, as it is a figure of this machine.

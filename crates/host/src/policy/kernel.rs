@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 
-use libbpf_rs::query::{ProgInfoIter, ProgInfoQueryOptions};
+use libbpf_rs::query::{LinkTypeInfo, ProgInfoIter, ProgInfoQueryOptions};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder};
 use serde::{Deserialize, Serialize};
 
@@ -148,7 +148,12 @@ pub(super) fn load(described: &Described, cgroups: &[Option<Cgroup>], networks: 
 pub(super) fn attach(object: &Object, cgroup: &Path, pin: &Path) -> Result<()> {
     let program = object.progs().find(|program| program.name() == "apply").ok_or_else(|| no_part("apply"))?;
     if pin.exists() {
-        return Link::open(pin).and_then(|mut link| link.update_prog(&program)).map_err(refused);
+        let mut link = Link::open(pin).map_err(refused)?;
+        if is_attached(&link).map_err(refused)? {
+            return link.update_prog(&program).map_err(refused);
+        }
+        // Nothing can attach this link again.
+        detach(pin)?;
     }
     let folder = File::open(cgroup).map_err(Error::file(cgroup))?;
     let program = object.progs_mut().find(|program| program.name() == "apply").ok_or_else(|| no_part("apply"))?;
@@ -156,9 +161,16 @@ pub(super) fn attach(object: &Object, cgroup: &Path, pin: &Path) -> Result<()> {
     link.pin(pin).map_err(refused)
 }
 
+/// Returns false if the program was taken from its cgroup by another user, or the cgroup was removed.
+fn is_attached(link: &Link) -> libbpf_rs::Result<bool> {
+    Ok(!matches!(link.info()?.info, LinkTypeInfo::Cgroup(info) if info.cgroup_id == 0))
+}
+
 /// The policy in force, read from the kernel.
 pub struct AppliedPolicy {
     pub described: Described,
+    /// False if the program was taken from its cgroup by another user, or the cgroup was removed.
+    pub is_attached: bool,
     /// The kernel's ID of its program.
     pub program: u32,
     /// Time that the program has run, where the kernel counts it (`kernel.bpf_stats_enabled`).
@@ -175,7 +187,9 @@ impl AppliedPolicy {
         if !pin.exists() {
             return Ok(None);
         }
-        let program = Link::open(pin).and_then(|link| link.info()).map_err(fault)?.prog_id;
+        let link = Link::open(pin).map_err(fault)?;
+        let is_attached = is_attached(&link).map_err(fault)?;
+        let program = link.info().map_err(fault)?.prog_id;
         let options = ProgInfoQueryOptions::default().include_map_ids(true);
         let info = ProgInfoIter::with_query_opts(options).find(|info| info.id == program);
         let maps: Vec<MapHandle> =
@@ -190,7 +204,7 @@ impl AppliedPolicy {
         let described =
             serde_json::from_slice(text).map_err(|source| Error::Decode { path: pin.to_owned(), source })?;
         let ran_ns = info.map_or(0, |info| info.run_time_ns);
-        Ok(Some(Self { described, program, ran_ns, counters, networks }))
+        Ok(Some(Self { described, is_attached, program, ran_ns, counters, networks }))
     }
 
     /// Counters of each rule, and last those of connections that none took.

@@ -17,7 +17,7 @@ use crate::{Error, Result, host_paths, journal};
 
 /// Name of the pin below the folder of all our pins. No algorithm has it: names of the kernel have no `-`.
 const PIN: &str = "policy-link";
-/// Note of the algorithms that are being loaded for a policy.
+/// Note of the algorithms that are, or are being, loaded for a policy.
 const NOTE: &str = "policy.loading";
 
 /// Names in the kernel of the congestion controls, by the policy's.
@@ -80,13 +80,15 @@ pub fn apply(host: &Host<'_>, written: &Written, on: Option<&str>) -> Result<App
     let found = |rule: &super::Rule| rule.cgroup.as_deref().map(|below| cgroup(&root, below)).transpose();
     let cgroups = policy.rules.iter().map(found).collect::<Result<Vec<_>>>()?;
     let before = in_force(places)?;
-    let is_moved = before.as_ref().is_some_and(|before| Path::new(&before.described.cgroup) != on);
+    let is_moved =
+        before.as_ref().is_some_and(|before| before.is_attached && Path::new(&before.described.cgroup) != on);
     if is_moved {
         return Err(Error::PolicyElsewhere(before.map_or(String::new(), |before| before.described.cgroup)));
     }
     let is_mounted = places.is_bpffs_mounted();
     let kept = before.as_ref().map_or(&[][..], |before| &before.described.loaded[..]);
-    let (names, mut loaded) = load(host, policy, kept)?;
+    let known = before.as_ref().map_or(&[][..], |before| &before.described.names[..]);
+    let (names, mut loaded) = load(host, policy, kept, known)?;
     let undo = |loaded: &[String]| loaded.iter().for_each(|name| drop(host.unload(name, None)));
     let new: Vec<String> = loaded.clone();
     loaded.extend(kept.iter().filter(|name| names.iter().any(|(_, other)| other == *name)).cloned());
@@ -110,14 +112,14 @@ pub fn apply(host: &Host<'_>, written: &Written, on: Option<&str>) -> Result<App
     });
     if let Err(fault) = attached {
         undo(&new);
-        forget(places);
+        keep_note(places, kept);
         tidy(host, described.mounted_bpffs && before.is_none())?;
         return Err(fault);
     }
     (host.before)("unload what the policy before needed");
     let gone = kept.iter().filter(|name| !loaded.contains(name)).cloned().collect();
     let unloaded = unload(host, gone);
-    forget(places);
+    keep_note(places, &loaded);
     Ok(Applied { replaced: before.is_some(), loaded: new, unloaded })
 }
 
@@ -144,21 +146,38 @@ fn tidy(host: &Host<'_>, mounted_bpffs: bool) -> Result<()> {
     if mounted_bpffs { host.unmount() } else { Ok(()) }
 }
 
-/// Unloads what an interrupted command has loaded, or was to unload.
+/// Unloads what an interrupted command has loaded, or was to unload, and what a policy needed whose pin somebody removed.
 pub(crate) fn recover(host: &Host<'_>) -> Result<()> {
     let path = host.places.state.join(NOTE);
     let Ok(text) = fs::read_to_string(&path) else { return Ok(()) };
     let needed = in_force(&host.places)?.map_or(Vec::new(), |policy| policy.described.loaded);
-    let left = text.lines().filter(|name| !needed.iter().any(|other| other == name));
-    unload(host, left.map(str::to_owned).collect());
-    forget(&host.places);
+    let left: Vec<String> =
+        text.lines().filter(|name| !needed.iter().any(|other| other == name)).map(str::to_owned).collect();
+    if !left.is_empty() || needed.is_empty() {
+        unload(host, left);
+        keep_note(&host.places, &needed);
+    }
     Ok(())
 }
 
 fn note(places: &HostPaths, names: &[String]) -> Result<()> {
     own_folder(&places.state)?;
-    let path = places.state.join(NOTE);
-    fs::write(&path, names.iter().fold(String::new(), |all, name| all + name + "\n")).map_err(Error::file(&path))
+    let (path, part) = (places.state.join(NOTE), places.state.join(format!("{NOTE}.part")));
+    let text = names.iter().fold(String::new(), |all, name| all + name + "\n");
+    let written = fs::write(&part, text).and_then(|()| fs::rename(&part, &path));
+    written.map_err(|fault| {
+        let _ = fs::remove_file(&part);
+        Error::file(&path)(fault)
+    })
+}
+
+/// Notes what the policy in force needs. A full disk leaves a longer list, of which `recover` unloads what nothing needs.
+fn keep_note(places: &HostPaths, needed: &[String]) {
+    if needed.is_empty() {
+        forget(places);
+    } else {
+        let _ = note(places, needed);
+    }
 }
 
 fn forget(places: &HostPaths) {
@@ -169,8 +188,9 @@ fn unload(host: &Host<'_>, names: Vec<String>) -> Vec<String> {
     names.into_iter().filter(|name| host.unload(name, None).is_ok()).collect()
 }
 
-/// Finds each algorithm's name in the kernel, and loads what is missing. Returns the names, and those it loaded.
-fn load(host: &Host<'_>, policy: &Policy, kept: &[String]) -> Result<(Names, Vec<String>)> {
+/// Finds each algorithm's name in the kernel, and loads what is missing. `kept` was loaded for the policy before, which `known`
+/// it by these names. Returns the names, and those it loaded.
+fn load(host: &Host<'_>, policy: &Policy, kept: &[String], known: &[(String, String)]) -> Result<(Names, Vec<String>)> {
     let available = crate::kernel::available()?;
     let entries = journal::entries(&host.places.state);
     let mut wanted = Vec::new();
@@ -189,10 +209,15 @@ fn load(host: &Host<'_>, policy: &Policy, kept: &[String]) -> Result<(Names, Vec
             names.push((algorithm.to_owned(), entry.name.clone()));
             continue;
         }
+        // The list of what is loaded may be lost, with `/run`.
+        let is_kept =
+            |(other, name): &&(String, String)| other == algorithm && kept.contains(name) && available.contains(name);
+        if let Some((_, name)) = known.iter().find(is_kept) {
+            names.push((algorithm.to_owned(), name.clone()));
+            continue;
+        }
         let own = kernel_name(config.name());
-        let is_free = |name: &String| {
-            !available.contains(name) && !names.iter().any(|(_, other)| other == name) && !kept.contains(name)
-        };
+        let is_free = |name: &String| !available.contains(name) && !names.iter().any(|(_, other)| other == name);
         let numbered = (2..).map(|nth| format!("{own}.{nth}"));
         let name = std::iter::once(own.clone()).chain(numbered).find(is_free).unwrap_or(own);
         names.push((algorithm.to_owned(), name.clone()));
@@ -204,7 +229,7 @@ fn load(host: &Host<'_>, policy: &Policy, kept: &[String]) -> Result<(Names, Vec
     for (nth, one) in wanted.iter().enumerate() {
         if let Err(fault) = host.load(one) {
             new[..nth].iter().for_each(|name| drop(host.unload(name, None)));
-            forget(&host.places);
+            keep_note(&host.places, kept);
             return Err(fault);
         }
     }

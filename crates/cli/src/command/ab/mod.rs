@@ -27,6 +27,13 @@ pub struct AbArgs {
     what: AbCommand,
 }
 
+impl AbArgs {
+    /// Returns true if the command runs a test.
+    pub const fn is_start(&self) -> bool {
+        matches!(self.what, AbCommand::Start(_))
+    }
+}
+
 #[derive(Debug, Subcommand)]
 enum AbCommand {
     /// Assign each new connection to an arm and record its progress, until interrupted

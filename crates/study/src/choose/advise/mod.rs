@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 mod page;
+mod policy;
 mod request;
 pub mod source;
 pub mod text;
@@ -20,6 +21,7 @@ use bbrlab_stats::bootstrap::{RESAMPLES, resampled};
 use bbrlab_stats::quantile::nearest_position;
 use bbrlab_stats::{known_mean, mean};
 
+pub use policy::policy;
 pub use request::{Answer, Prepared, Request};
 
 /// Minimum relative gain in score that justifies replacing the current algorithm: a change has a cost too. Ours.

@@ -7,6 +7,7 @@ use bbrlab_sim::scenario::{DemandLink, FlowSpec, Scenario, Schedule, TimeSpan};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::policy::conditions;
 use super::{Advice, Figure, Question, advise, page};
 use crate::choose::objective::Objective;
 use crate::measured::Evidence;
@@ -219,6 +220,18 @@ impl Prepared {
     /// Returns the number of runs of the answer.
     pub fn runs(&self) -> usize {
         self.flows.len() * usize::try_from(self.draws).unwrap_or(usize::MAX)
+    }
+
+    /// Divides the request into one for each class of its population; [`policy`](super::policy) makes one policy of the answers. Each
+    /// class must have what a rule can name: clients, ports, or a range of RTTs.
+    pub fn by_class(&self) -> Result<Vec<Self>> {
+        let one = |(nth, kind): (usize, &Kind)| {
+            if conditions(kind).is_empty() {
+                return Err(Error::at(format!("path {}", nth + 1))(Error::NoCondition));
+            }
+            Ok(Self { population: Population::of(kind.clone()), ..self.clone() })
+        };
+        self.population.kinds().iter().enumerate().map(one).collect()
     }
 
     /// Runs every candidate on every path; `tick` is called after each run.
