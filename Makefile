@@ -130,6 +130,7 @@ oracle: checked-full ## this kernel's own BBR and CUBIC, recorded afresh and rep
 host: checked-full ## our algorithms in this kernel: equal to native code, loaded, killed at each step, taken back, under a web server; needs root and BPF
 	$(TEST_FULL) --test differential --test host --test ab -- --include-ignored --test-threads=1
 	tools/server.sh
+	python3 tools/runbook.py
 
 # Test programs to run in another kernel.
 TEST_PROGRAMS = $$($(TEST_FULL) --no-run --test differential --test host 2>&1 | sed -n 's/.*(\(.*\/NAME-[^)]*\))$$/\1/p')

@@ -1,8 +1,9 @@
 #!/bin/bash
 # Boots Debian's own kernels under QEMU, and tries in each what `bbrlab` does to a kernel. Changes nothing on this machine.
-# usage: tools/kernels.sh [--long] [SERIES…]
+# usage: tools/kernels.sh [--long | --runbook] [SERIES…]
 #   SERIES    as in 6.1; `newest` is the newest one. Without any: 5.10 6.1 6.12 newest; with --long every series that Debian serves
-#   --long    also a million recorded ACKs, and the tests that kill a command at each step
+#   --long    also a million recorded ACKs, the tests that kill a command at each step, and the runbook
+#   --runbook the commands of docs/roll-out.md in their order, and nothing else
 # env: BBRLAB the command (target/debug/bbrlab); DIFFERENTIAL the test program of crates/host/tests/differential.rs, HOST_TESTS that of
 #      host.rs; JOBS kernels at a time (2); BBRLAB_KERNELS_CACHE the directory that keeps the packages
 # Logs go to out/kernels/SERIES.log. A kernel whose packages cannot be had is skipped by name.
@@ -19,8 +20,9 @@ long='' asked=()
 for word; do
     case $word in
         --long) long=long ;;
+        --runbook) long=runbook ;;
         newest | [1-9].[0-9] | [1-9].[0-9][0-9]) asked+=("$word") ;;
-        *) fail "$word: write --long, newest or a series, as in 6.12" ;;
+        *) fail "$word: write --long, --runbook, newest or a series, as in 6.12" ;;
     esac
 done
 [ "$(uname -m)" = x86_64 ] || fail "the kernels are for x86-64, this is $(uname -m)"

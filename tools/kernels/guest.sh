@@ -1,6 +1,6 @@
 #!/bin/bash
 # The tests in a kernel. Each prints its output, then `ok: NAME` or `FAILED: NAME`, with the seconds it took.
-# The kernel's command line has bbrlab.parts=short or bbrlab.parts=long.
+# The kernel's command line has bbrlab.parts=short, long or runbook.
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 export BBRLAB=/usr/bin/bbrlab
 cd /tmp || exit
@@ -41,6 +41,14 @@ if bbrlab doctor | grep -q '^no  *load: '; then
     check "refuses in one line" 'bbrlab host load bbr3-linux > out 2> err && exit 1; cat err; [ "$(wc -l < err)" -eq 1 ] && ! grep -q "6\.10" err'
     check "leaves nothing" "$nothing_left; bbrlab host status; ! bbrlab host load reno; bbrlab host status"
     record_the_kernels_own
+    exit
+fi
+
+runbook() {
+    LIMIT=1800 check "every command of docs/roll-out.md in its order" "python3 /tests/tools/runbook.py; $nothing_left"
+}
+if [ "$parts" = runbook ]; then
+    runbook
     exit
 fi
 
@@ -101,6 +109,7 @@ check "policy" "
     bbrlab host policy remove; rmdir /sys/fs/cgroup/served; $nothing_left"
 check "README's commands with a web server" "/tests/tools/server.sh; $nothing_left"
 if [ "$parts" = long ]; then
+    runbook
     LIMIT=5000 check "a million recorded ACKs of all algorithms replay bit for bit" "
         acks=0; nth=0; flows=(bbr1,program=bbrlab bbr2 bbr3 bbr3-linux bbr-cpa acd-linux bbr-s davis cubic,program=bbrlab reno,program=bbrlab)
         while [ \$acks -lt 1000000 ]; do

@@ -52,7 +52,9 @@ programs() {
         strip "$work/${program#* }"
     done
     cp "$here"/guest.sh "$work/tests/"
-    cp "$here"/../server.sh "$work/tests/tools/"
+    cp "$here"/../server.sh "$here"/../runbook.py "$work/tests/tools/"
+    mkdir "$work/tests/docs"
+    cp "$here"/../../docs/roll-out.md "$work/tests/docs/"
     cp "$here"/init "$work/init"
     chmod +x "$work/init"
     # The folder of a user who has no rights must not be closed to it.

@@ -151,7 +151,7 @@ pub struct ConnectionState {
 }
 
 /// Counters at the previous sample.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct PreviousSample {
     acked: u64,
     sent: u64,
@@ -213,7 +213,9 @@ fn shown(
     since_s: Option<f64>,
 ) -> ConnectionState {
     let known = |rtt: u32| (rtt != u32::MAX && rtt != 0).then(|| ms(rtt));
-    let sent = past.map(|past| (now.sent.saturating_sub(past.sent), now.again.saturating_sub(past.again)));
+    // A connection that the sample before did not have has begun since; how long it has been sending is not known.
+    let before = past.or_else(|| since_s.map(|_| PreviousSample::default()));
+    let sent = before.map(|past| (now.sent.saturating_sub(past.sent), now.again.saturating_sub(past.again)));
     let goodput = past.zip(since_s).map(|(past, s)| now.acked.saturating_sub(past.acked) as f64 * 8.0 / s.max(1e-3));
     ConnectionState {
         local: one.local,
@@ -304,11 +306,13 @@ mod tests {
         let after = connection(7, "192.0.2.9:50000", |info| {
             (info.bytes_sent, info.bytes_acked, info.bytes_retrans) = (30_000, 18_000, 5_000);
         });
-        let new = connection(8, "192.0.2.9:50001", |info| info.bytes_acked = 1 << 30);
+        let new = connection(8, "192.0.2.9:50001", |info| {
+            (info.bytes_sent, info.bytes_acked, info.bytes_retrans) = (1 << 20, 1 << 19, 1 << 18);
+        });
         let second = watcher.compare(&[after.clone(), new], &all, 3_000_000_000);
         assert_eq!((second[0].goodput_bps, second[0].retransmit_ratio), (Some(40_000.0), Some(0.25)));
-        // Bytes from before the first sample count towards no rate.
-        assert_eq!(second[1].goodput_bps, None);
+        // A connection that has begun since has no rate yet, but what it sent is known.
+        assert_eq!((second[1].goodput_bps, second[1].retransmit_ratio), (None, Some(0.25)));
         assert_eq!(watcher.compare(&[after], &all, 4_000_000_000)[0].goodput_bps, Some(0.0));
         assert_eq!(watcher.past.len(), 1, "what is closed is forgotten");
     }
