@@ -7,6 +7,7 @@
 #        tools/ab.sh faults [TRIALS]           kills, full disks, removed cgroups and other programs under load
 #        tools/ab.sh policy-faults [TRIALS]    the same for a policy in force, being replaced or removed
 #        tools/ab.sh policy-load [SECONDS]     10,000 connections a second under a policy of half a million networks
+#        tools/ab.sh containers                a policy from a container, for the connections of a pod; needs podman and runc
 #        tools/ab.sh cost [SECONDS]            cost of the program by hook, and 10,000 connections a second
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 set -euo pipefail
@@ -19,6 +20,7 @@ production) exec tools/ab/production.sh "${@:2}" ;;
 ramp) exec tools/ab/ramp.sh "${@:2}" ;;
 faults) exec unshare -mn --propagation private python3 tools/ab/faults.py "${@:2}" ;;
 policy-faults | policy-load) exec unshare -mn --propagation private python3 tools/ab/policy.py "${1#policy-}" "${@:2}" ;;
+containers) exec tools/ab/containers.sh ;;
 cost) exec unshare -mn --propagation private python3 tools/ab/cost.py "${@:2}" ;;
 esac
 if [ "${1-}" != inside ]; then
