@@ -10,6 +10,7 @@ Keywords, values and figures are those of the command `bbrlab run`; the same see
 
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 
+from bbrlab import ab
 from bbrlab._algorithm import Algorithm
 from bbrlab._bbrlab import Ack, Controller, InternalError, ScenarioError, Sent, Table, Timeout, Token, __version__
 from bbrlab._catalogue import algorithms, keys, parameters
@@ -41,6 +42,7 @@ __all__ = [
     "Token",
     "Tuned",
     "__version__",
+    "ab",
     "advise",
     "algorithms",
     "arun",

@@ -11,6 +11,10 @@ pub type TrialError = Box<dyn std::error::Error + Send + Sync>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
+    /// The tests of several hosts are no one experiment.
+    #[cfg(feature = "ab")]
+    #[error(transparent)]
+    Study(#[from] bbrlab_study::Error),
     /// The capabilities that are not needed cannot be given up.
     #[error("can't drop capabilities: {0}")]
     Rights(Box<dyn std::error::Error + Send + Sync>),

@@ -91,6 +91,8 @@ fn _bbrlab(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(study::tune, module)?)?;
     module.add_function(wrap_pyfunction!(study::cdn, module)?)?;
     module.add_function(wrap_pyfunction!(study::replay, module)?)?;
+    #[cfg(target_os = "linux")]
+    module.add_function(wrap_pyfunction!(study::ab_report, module)?)?;
     module.add_class::<study::Answer>()?;
     module.add_class::<run::Run>()?;
     module.add_class::<table::Table>()?;

@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::panic::resume_unwind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bbrlab_lab::population::{Changes, Work};
@@ -221,6 +221,34 @@ fn sheet(path: &str) -> PyResult<Option<table::Sheet>> {
         _ => return Err(error::scenario(path, "not a .toml, .csv or .parquet file; name one of these")),
     };
     read.map(Some).map_err(|fault| error::at(path, &fault))
+}
+
+/// Reports one experiment on the hosts with these directories. `classes` is a file of networks.
+#[cfg(target_os = "linux")]
+#[pyfunction]
+#[pyo3(signature = (dirs, classes, seed))]
+pub fn ab_report(py: Python<'_>, dirs: Vec<String>, classes: Option<String>, seed: u64) -> PyResult<Answer> {
+    use bbrlab_study::ab;
+
+    let classes = classes.map(|path| Ok::<_, PyErr>((text_of(&path)?, path))).transpose()?;
+    let dirs: Vec<PathBuf> = dirs.into_iter().map(PathBuf::from).collect();
+    let host = |fault: bbrlab_host::Error| error::scenario("ab", &fault.to_string());
+    run(py, |tick| {
+        let (test, rows) = bbrlab_host::ab::read_all(&dirs).map_err(host)?;
+        tick();
+        let parsed = classes.map(|(text, path)| {
+            ab::Prefixes::parse(&text, test.keep).map_err(|fault| error::at(&path, &fault))
+        });
+        let prefixes = parsed.transpose()?.unwrap_or_default();
+        let found = ab::judge(&test, &rows, &prefixes, seed);
+        let title = format!("{} on the users of a host", test.labels().join(", "));
+        Ok::<_, PyErr>(Answer {
+            document: format!("{:#}", ab::json(&test, &found, VERSION)),
+            headline: ab::answer(&test, &found),
+            file: ab::policy(&test, &found, &prefixes, VERSION),
+            report: ab::report(&test, &found, &title, VERSION),
+        })
+    })?
 }
 
 /// Replays recorded logs. Returns the document of `bbrlab replay --json`.

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use bbrlab_study::ab::record::{self, bytes_of};
-use bbrlab_study::ab::{Experiment, Row, SCHEMA};
+use bbrlab_study::ab::{Experiment, Row, SCHEMA, fleet};
 
 use crate::{Error, Result};
 
@@ -50,6 +50,23 @@ pub(super) fn put(path: &Path, bytes: &[u8]) -> io::Result<()> {
         fs::rename(&draft, path)
     };
     write().inspect_err(|_| drop(fs::remove_file(&draft)))
+}
+
+/// Reads the directories of one experiment on one host or several, as one test.
+///
+/// # Errors
+/// A directory holds no test or a damaged one, or the tests are no one experiment.
+pub fn read_all(folders: &[PathBuf]) -> Result<(Experiment, Vec<Row>)> {
+    let one = |folder: &PathBuf| {
+        let folder = Folder(folder.clone());
+        let test = folder.experiment()?;
+        let rows = folder.rows(&test)?;
+        Ok((test, rows))
+    };
+    // Descriptions come first: what is wrong with one is known before any table is read.
+    folders.iter().try_for_each(|folder| Folder(folder.clone()).experiment().map(drop))?;
+    let mut tests = folders.iter().map(one).collect::<Result<Vec<_>>>()?;
+    if tests.len() == 1 { Ok(tests.remove(0)) } else { Ok(fleet::merge(tests)?) }
 }
 
 impl Folder {

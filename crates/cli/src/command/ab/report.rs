@@ -1,7 +1,7 @@
 //! `bbrlab ab report`: analysis of a test's records.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use bbrlab_host::ab::Folder;
+use bbrlab_host::ab::{Folder, read_all};
 use bbrlab_stats::plural::counted;
 use bbrlab_study::ab::{self, Experiment, Findings, Prefixes};
 
@@ -13,26 +13,17 @@ use crate::{Error, Verdict, inputs, print};
 
 /// Judges the records, and writes the requested outputs.
 pub fn report(args: &ReportArgs) -> Result<Verdict, Error> {
-    let folders: Vec<Folder> = args.dirs.iter().cloned().map(Folder).collect();
-    let mut tests = folders.iter().map(Folder::experiment).collect::<Result<Vec<_>, _>>()?;
+    let keep = Folder(args.dirs[0].clone()).experiment()?.keep;
     let json = Target::asked("--json", args.json.as_deref())?;
     let report = Target::asked("--report", args.report.as_deref())?;
     let policy = Target::asked("--policy", args.policy.as_deref())?;
     outputs::check_distinct(json.iter().chain(&report).chain(&policy))?;
-    let keep = tests[0].keep;
     let prefixes = args.classes.as_deref().map(|path| {
         let parsed = inputs::classes(path).and_then(|text| Ok(Prefixes::parse(&text, keep)?));
         parsed.map_err(Error::at(inputs::name(path))).map_err(Error::flag("--classes"))
     });
     let prefixes = prefixes.transpose()?.unwrap_or_default();
-    let rows_of = |(folder, test): (&Folder, Experiment)| {
-        let rows = folder.rows(&test)?;
-        Ok::<_, Error>((test, rows))
-    };
-    let (test, rows) = match tests.len() {
-        1 => rows_of((&folders[0], tests.remove(0)))?,
-        _ => ab::fleet::merge(folders.iter().zip(tests).map(rows_of).collect::<Result<Vec<_>, Error>>()?)?,
-    };
+    let (test, rows) = read_all(&args.dirs)?;
     let found = ab::judge(&test, &rows, &prefixes, args.seed);
     let version = env!("CARGO_PKG_VERSION");
     let mut files = Vec::new();
