@@ -4,23 +4,62 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import json
 from collections.abc import Sequence
+from typing import Any
 
-from bbrlab import _bbrlab
+from bbrlab import _bbrlab, _executor
 from bbrlab._result import Record
 
 
-def reproduce(*claims: str, seed: int = 1) -> Record:
-    """Runs published claims, all 32 without names, and returns the document of `bbrlab reproduce --json`."""
-    return Record(json.loads(_bbrlab.reproduce(list(claims), seed)))
+def reproduce(*claims: str, seed: int = 1, executor: Any = None) -> Record:
+    """Runs published claims, all 32 without names, and returns the document of `bbrlab reproduce --json`.
+
+    `executor` runs one claim a task, as in `sweep`; without one they run on threads here.
+    """
+    if executor is None:
+        return Record(json.loads(_bbrlab.reproduce(list(claims), seed)))
+    known = _bbrlab.claims()
+    # An unknown name is refused here, before an engine is asked.
+    chosen = [name for name in known if not claims or name in claims] if set(claims) <= set(known) else list(claims)
+    parts = _ordered(functools.partial(_claim, seed=seed), chosen, executor)
+    whole = parts[0]
+    whole["experiments"] = [experiment for part in parts for experiment in part["experiments"]]
+    whole["holds"] = {kind: sum(part["holds"][kind] for part in parts) for kind in whole["holds"]}
+    return Record(whole)
 
 
-def conform(*algorithms: str, cases: Sequence[int] = (), cells: Sequence[str] = ()) -> Record:
+def conform(*algorithms: str, cases: Sequence[int] = (), cells: Sequence[str] = (), executor: Any = None) -> Record:
     """Runs the draft's test cases with these algorithms, and returns the document of `bbrlab conform --json`.
 
-    `cases` are numbers, all without any; `cells` are rates and RTTs, such as "20mbit/100ms", by default the grid of 20.
+    `cases` are numbers, all without any; `cells` are rates and RTTs, such as "20mbit/100ms", by default the grid of 20. `executor`
+    runs one case of one algorithm a task, as in `sweep`; without one they run on threads here.
     """
     if not algorithms:
         raise ValueError("conform: no algorithm; pass at least one, such as 'bbr3'")
-    return Record(json.loads(_bbrlab.conform(list(algorithms), list(cases), list(cells))))
+    if executor is None:
+        return Record(json.loads(_bbrlab.conform(list(algorithms), list(cases), list(cells))))
+    numbers = [number for number in _bbrlab.case_numbers() if not cases or number in cases]
+    numbers += [number for number in cases if number not in numbers]
+    tasks = list(itertools.product(algorithms, numbers))
+    parts = _ordered(functools.partial(_case, cells=list(cells)), tasks, executor)
+    whole = parts[0]
+    whole["cases"] = [case for part in parts for case in part["cases"]]
+    return Record(whole)
+
+
+def _claim(task: tuple[int, str], seed: int) -> tuple[int, dict[str, Any]]:
+    nth, name = task
+    return nth, json.loads(_bbrlab.reproduce([name], seed))
+
+
+def _case(task: tuple[int, tuple[str, int]], cells: list[str]) -> tuple[int, dict[str, Any]]:
+    nth, (algorithm, number) = task
+    return nth, json.loads(_bbrlab.conform([algorithm], [number], cells))
+
+
+def _ordered(function: Any, tasks: Sequence[Any], executor: Any) -> list[dict[str, Any]]:
+    found = [outcome for batch in _executor.batches(function, iter(enumerate(tasks)), executor) for outcome in batch]
+    return [document for _, document in sorted(found, key=lambda one: one[0])]

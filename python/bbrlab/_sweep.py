@@ -4,23 +4,20 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import io
 import itertools
 import json
+import math
 import os
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import quote
 
-from bbrlab import _bbrlab
+from bbrlab import _bbrlab, _executor
 from bbrlab._run import PACKETS_MAX, Scenario
-
-#: Seconds of work in a batch, so that an engine's own cost per task (1.9 ms in Dask, 0.6 ms in Ray) stays below 1 %.
-BATCH_S = 1.0
-#: Batches that wait at the engine, at most; they bound the client's memory.
-WAITING_MAX = 64
 
 Row = dict[str, Any]
 Job = tuple[int, dict[str, Any], Scenario]
@@ -32,6 +29,7 @@ class Sweep:
 
     rows: list[Row] = field(default_factory=list)
     out: str | None = None
+    partition: tuple[str, ...] = ()
 
     def to_arrow(self) -> Any:
         """One pyarrow table, in the order of the runs."""
@@ -39,12 +37,10 @@ class Sweep:
 
         if self.out is None:
             return pyarrow.Table.from_pylist(self.rows)
-        import pyarrow.dataset
-
-        return pyarrow.dataset.dataset(self.out, format="parquet").to_table().sort_by("run")
+        return _Store(self.out, self.partition).dataset().to_table().sort_by("run")
 
     def __len__(self) -> int:
-        return len(self.rows) if self.out is None else int(self.to_arrow().num_rows)
+        return len(self.rows) if self.out is None else int(_Store(self.out, self.partition).dataset().count_rows())
 
 
 def sweep(
@@ -54,47 +50,74 @@ def sweep(
     repeat: int = 1,
     executor: Any = None,
     out: str | os.PathLike[str] | None = None,
+    partition: Sequence[str] = (),
     packets_max: float = PACKETS_MAX,
     progress: Callable[[float], object] | None = None,
     **keys: Any,
 ) -> Sweep:
     """Runs every combination of the values of `vary`, each with `repeat` successive seeds.
 
-    `executor` is None (threads of this process), any `concurrent.futures.Executor`, a `dask.distributed.Client`, or "ray".
-    The rows are the same whatever runs them. With `out`, a directory, they are written as Parquet (by pyarrow), one file a
-    batch; a later call with the same runs does only those that are missing. A run that fails is a row with an `error`.
+    Rows have the columns of `bbrlab sweep`: `seed`, `axis_NAME` and its figures; and `run`, the number of the combination and seed,
+    `key`, a name by scenario, seed and version, and `error`. A run that fails is a row with an `error`.
+
+    `executor` is None (threads of this process), any `concurrent.futures.Executor` (processes, `mpi4py.futures`), a
+    `dask.distributed.Client`, or "ray". The rows are the same whatever runs them.
+
+    With `out`, a directory or a URL that pyarrow or fsspec opens, they are written as Parquet (by pyarrow), one file a batch, whole
+    or not at all; a later call with the same runs does only those that are missing. `partition` names axes that become directories,
+    `axis_rtt=10ms/`. The rows are not kept in memory then, and runs are made as the engine asks for them, so there may be any
+    number of them.
     """
+    _executor.check(executor)
     if repeat < 1:
         raise ValueError(f"repeat: {repeat} runs of each combination; pass at least 1")
     scenario = base if isinstance(base, Scenario) and not keys else Scenario(base, **keys)
-    jobs = list(_jobs(scenario, vary, repeat))
-    store = _Store(os.fspath(out)) if out is not None else None
-    if store:
-        known = store.keys()
-        jobs = [job for job in jobs if _key(job[2]) not in known]
+    _check(scenario, vary)
+    if unknown := [name for name in partition if name not in vary]:
+        raise ValueError(f"partition: {unknown[0]!r} is no axis; there are {', '.join(vary)}")
+    store = _Store(os.fspath(out), tuple(partition)) if out is not None else None
+    known = store.keys() if store else frozenset()
+    jobs = (job for job in _jobs(scenario, vary, repeat) if not known or _key(job[2]) not in known)
     rows: list[Row] = []
-    done, total = 0, len(jobs)
-    for batch in _results(jobs, executor, packets_max):
+    done, total = len(known), math.prod(len(values) for values in vary.values()) * repeat
+    for batch in _executor.batches(functools.partial(run_one, packets_max=packets_max), jobs, executor):
         done += len(batch)
         if store:
             store.write(batch)
         else:
             rows.extend(batch)
         if progress:
-            progress(done / total)
+            progress(min(done / total, 1.0))
     rows.sort(key=lambda row: row["run"])
-    return Sweep(rows, store.path if store else None)
+    return Sweep(rows, store.path if store else None, tuple(partition))
 
 
-def _jobs(base: Scenario, vary: Mapping[str, Sequence[Any]], repeat: int) -> Iterator[Job]:
+def _check(base: Scenario, vary: Mapping[str, Sequence[Any]]) -> None:
+    """Raises for an axis that is none, and for a value that the scenario refuses: before the first run."""
     for name, values in vary.items():
         if isinstance(values, str) or not isinstance(values, Sequence) or not values:
             raise ValueError(f"vary: {name}: {values!r} is no list of values; pass at least one, such as ['10ms', '40ms']")
+        for value in values:
+            base.replace(**{name: value})
+
+
+def _jobs(base: Scenario, vary: Mapping[str, Sequence[Any]], repeat: int) -> Iterator[Job]:
     first = int(base.to_dict().get("seed", 1))
+    # A column has one type: numbers, or text.
+    are_numbers = {name: all(type(value) in (int, float) for value in values) for name, values in vary.items()}
     combinations = itertools.product(*vary.values())
-    for nth, (values, seed) in enumerate(itertools.product(combinations, range(repeat))):
+    for nth, (values, seed) in enumerate((values, seed) for values in combinations for seed in range(repeat)):
         axes = dict(zip(vary, values, strict=True))
-        yield nth, axes, base.replace(**{"seed": first + seed, **axes})
+        shown = {f"axis_{name}": value if are_numbers[name] else _text(value) for name, value in axes.items()}
+        yield nth, shown, base.replace(**{"seed": first + seed, **axes})
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, default=_name)
+
+
+def _name(value: Any) -> str:
+    return str(getattr(value, "__name__", value))
 
 
 def _key(scenario: Scenario) -> str:
@@ -103,135 +126,108 @@ def _key(scenario: Scenario) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def run_batch(jobs: Sequence[Job], packets_max: float) -> list[Row]:
-    """Runs some jobs, one after another. Called on workers."""
-    return [_row(job, packets_max) for job in jobs]
-
-
-def _row(job: Job, packets_max: float) -> Row:
+def run_one(job: Job, packets_max: float) -> Row:
+    """Runs a job. Called on workers."""
     nth, axes, scenario = job
-    row: Row = {"run": nth, "key": _key(scenario), "seed": int(scenario.to_dict().get("seed", 1))}
-    for name, value in axes.items():
-        row[name] = value if isinstance(value, (int, float, str)) else json.dumps(value, default=str)
-    figures: Row = dict.fromkeys(_FIGURES)
-    row["error"] = None
+    row: Row = {"run": nth, "key": _key(scenario), "seed": int(scenario.to_dict().get("seed", 1)), **axes, "error": None}
     try:
         # Figures come from the summary, so no series is recorded.
         native = _bbrlab.run(scenario.replace(sample="0s")._json, list(scenario._flows), 0, packets_max, None)
-        document = json.loads(native.document)
-        figures.update({name: of(document) for name, of in _FIGURES.items()})
-        for group in document["groups"]:
-            figures[f"goodput_bps.{group['cc']}"] = group["goodput_bps"]
-            figures[f"share.{group['cc']}"] = group["share"]
+        return {**row, **dict(native.figures())}
     except Exception as error:
-        row["error"] = f"{type(error).__name__}: {error}"
-    return {**row, **figures}
-
-
-_FIGURES: dict[str, Callable[[dict[str, Any]], Any]] = {
-    "goodput_bps": lambda run: sum(flow["goodput_bps"] for flow in run["flows"]),
-    "jain": lambda run: run["jain"],
-    "utilisation": lambda run: run["bottleneck"]["utilisation"],
-    "drop_ratio": lambda run: run["bottleneck"]["drop_ratio"],
-    "queue_ms_mean": lambda run: run["bottleneck"]["queue_ms"]["mean"],
-    "queue_ms_p95": lambda run: run["bottleneck"]["queue_ms"]["p95"],
-    "rtt_ms_p50": lambda run: max((flow["rtt_ms"]["p50"] for flow in run["flows"] if flow["rtt_ms"]), default=None),
-    "retransmit_ratio": lambda run: max(flow["retransmit_ratio"] for flow in run["flows"]),
-}
-
-
-def _results(jobs: list[Job], executor: Any, packets_max: float) -> Iterator[list[Row]]:
-    """The batches' rows, as they are finished."""
-    if not jobs:
-        return
-    begun = time.monotonic()
-    yield run_batch(jobs[:1], packets_max)
-    cost_s = max(time.monotonic() - begun, 1e-5)
-    size = max(1, min(len(jobs), int(BATCH_S / cost_s)))
-    batches = [jobs[at : at + size] for at in range(1, len(jobs), size)]
-    if executor is None:
-        with ThreadPoolExecutor(os.cpu_count() or 1) as threads:
-            yield from _by_futures(threads, batches, packets_max)
-    elif isinstance(executor, Executor):
-        yield from _by_futures(executor, batches, packets_max)
-    elif executor == "ray":
-        yield from _by_ray(batches, packets_max)
-    elif hasattr(executor, "submit") and hasattr(executor, "scheduler"):
-        yield from _by_dask(executor, batches, packets_max)
-    else:
-        raise TypeError(f"executor: {executor!r} is none; pass a concurrent.futures.Executor, a dask Client, or 'ray'")
-
-
-def _by_futures(executor: Executor, batches: Iterable[list[Job]], packets_max: float) -> Iterator[list[Row]]:
-    waiting: set[Future[list[Row]]] = set()
-    left = iter(batches)
-    while True:
-        more = itertools.islice(left, WAITING_MAX - len(waiting))
-        waiting.update(executor.submit(run_batch, one, packets_max) for one in more)
-        if not waiting:
-            return
-        finished, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-        # Whatever has been finished is kept before an engine's error ends the sweep.
-        for future in sorted(finished, key=lambda one: one.exception() is not None):
-            yield future.result()
-
-
-def _by_dask(client: Any, batches: Iterable[list[Job]], packets_max: float) -> Iterator[list[Row]]:
-    from dask.distributed import as_completed
-
-    left = iter(batches)
-
-    def submit(batch: list[Job]) -> Any:
-        return client.submit(run_batch, batch, packets_max, pure=False, retries=3)
-
-    waiting: Any = as_completed([submit(one) for one in itertools.islice(left, WAITING_MAX)])
-    for future in waiting:
-        rows: list[Row] = future.result()
-        future.release()
-        for one in itertools.islice(left, 1):
-            waiting.add(submit(one))
-        yield rows
-
-
-def _by_ray(batches: Iterable[list[Job]], packets_max: float) -> Iterator[list[Row]]:
-    import ray
-
-    task = ray.remote(max_retries=3)(run_batch)
-    left = iter(batches)
-    waiting = [task.remote(one, packets_max) for one in itertools.islice(left, WAITING_MAX)]
-    while waiting:
-        finished, waiting = ray.wait(waiting, num_returns=1)
-        waiting.extend(task.remote(one, packets_max) for one in itertools.islice(left, 1))
-        yield ray.get(finished[0])
+        return {**row, "error": f"{type(error).__name__}: {error}", **dict.fromkeys(_bbrlab.FIGURES)}
 
 
 class _Store:
-    """A directory of Parquet files, one for each batch, each written whole or not at all."""
+    """Parquet files in a directory or at a URL, one for each batch and partition, each written whole or not at all."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, partition: tuple[str, ...] = ()) -> None:
+        import pyarrow.fs
+
         self.path = path
-        os.makedirs(path, exist_ok=True)
+        self.partition = tuple(f"axis_{name}" for name in partition)
+        if "://" not in path:
+            self.files, self.root = pyarrow.fs.LocalFileSystem(), os.path.abspath(path)
+        else:
+            try:
+                self.files, self.root = pyarrow.fs.FileSystem.from_uri(path)
+            except (ValueError, NotImplementedError):
+                import fsspec.core
 
-    def keys(self) -> set[str]:
-        """Keys of the runs that are there, except those that failed."""
+                remote, self.root = fsspec.core.url_to_fs(path)
+                self.files = pyarrow.fs.PyFileSystem(pyarrow.fs.FSSpecHandler(remote))
+        self.files.create_dir(self.root, recursive=True)
+
+    def dataset(self) -> Any:
+        """All files as a pyarrow dataset."""
+        import pyarrow
         import pyarrow.dataset
 
-        if not any(name.endswith(".parquet") for name in os.listdir(self.path)):
-            return set()
-        table = pyarrow.dataset.dataset(self.path, format="parquet").to_table(columns=["key", "error"])
-        return {row["key"] for row in table.to_pylist() if row["error"] is None}
+        text = pyarrow.schema([(name, pyarrow.string()) for name in self.partition])
+        # A batch whose runs all failed has columns of nulls: their type comes from the others.
+        whole = pyarrow.unify_schemas([self._schema(), text])
+        return pyarrow.dataset.dataset(
+            self._names(), filesystem=self.files, format="parquet", schema=whole, partition_base_dir=self.root,
+            partitioning=pyarrow.dataset.HivePartitioning(text) if self.partition else None,
+        )  # fmt: skip
 
-    def write(self, rows: list[Row]) -> None:
-        """Writes a batch."""
+    def _names(self) -> list[str]:
+        import pyarrow.fs
+
+        found = self.files.get_file_info(pyarrow.fs.FileSelector(self.root, recursive=True))
+        return sorted(one.path for one in found if one.path.endswith(".parquet"))
+
+    def _schema(self) -> Any:
         import pyarrow
         import pyarrow.parquet
 
+        names = self._names()
+        if not names:
+            raise ValueError(f"{self.path}: it holds no run")
+        with self.files.open_input_file(names[0]) as file:
+            return pyarrow.parquet.read_schema(file)
+
+    def keys(self) -> frozenset[str]:
+        """Keys of the runs that are there, except those that failed."""
+        if not self._names():
+            return frozenset()
+        found: set[str] = set()
+        for batch in self.dataset().to_batches(columns=["key", "error"]):
+            rows = zip(batch["key"].to_pylist(), batch["error"].to_pylist(), strict=True)
+            found.update(key for key, error in rows if error is None)
+        return frozenset(found)
+
+    def write(self, rows: list[Row]) -> None:
+        """Writes a batch."""
+        parts: dict[str, list[Row]] = {}
+        for row in rows:
+            folder = "/".join(f"{name}={quote(str(row[name]), safe='')}" for name in self.partition)
+            parts.setdefault(folder, []).append({name: value for name, value in row.items() if name not in self.partition})
+        for folder, own in parts.items():
+            self._write_part(folder, own)
+
+    def _write_part(self, folder: str, rows: list[Row]) -> None:
+        import pyarrow
+        import pyarrow.fs
+        import pyarrow.parquet
+
+        figures = {name: pyarrow.float64() for name in _bbrlab.FIGURES}
+        kinds = {"run": pyarrow.int64(), "key": pyarrow.string(), "seed": pyarrow.int64(), "error": pyarrow.string(), **figures}
+        columns = {name: pyarrow.array([row[name] for row in rows], kinds.get(name)) for name in rows[0]}
+        whole = io.BytesIO()
+        pyarrow.parquet.write_table(pyarrow.table(columns), whole)
         name = hashlib.sha256("".join(row["key"] for row in rows).encode()).hexdigest()[:32]
-        part = os.path.join(self.path, f".{name}.part")
+        place = "/".join(part for part in (self.root, folder) if part)
+        self.files.create_dir(place, recursive=True)
+        is_local = isinstance(self.files, pyarrow.fs.LocalFileSystem)
+        # An object store shows an object once it is whole; a directory shows a file from its beginning.
+        part = f"{place}/.{name}.part" if is_local else f"{place}/{name}.parquet"
         try:
-            pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), part)
-            os.replace(part, os.path.join(self.path, f"{name}.parquet"))
+            with self.files.open_output_stream(part) as file:
+                file.write(whole.getvalue())
+            if is_local:
+                os.replace(part, f"{place}/{name}.parquet")
         except BaseException:
-            if os.path.exists(part):
+            if is_local and os.path.exists(part):
                 os.unlink(part)
             raise

@@ -42,11 +42,11 @@ def report(
 ) -> Report:
     """Reports an experiment, which ran on the hosts with these directories.
 
-    `classes` is a file of client networks and their classes. `bbrlab.read(directory)` returns the connections as a pyarrow table. Raises
-    `ScenarioError` for a directory without a test, or tests that are not one experiment; Linux only.
+    `classes` is a file of client networks and their classes. `bbrlab.read(directory)` returns the connections as a pyarrow table.
+    Raises `ScenarioError` for a directory without a test, or tests that are not one experiment; Linux only.
     """
-    one = isinstance(directories, (str, os.PathLike))
-    dirs = [os.fspath(directories)] if one else [os.fspath(path) for path in directories]  # type: ignore[union-attr]
+    all_of = [directories] if isinstance(directories, (str, os.PathLike)) else directories
+    dirs = [os.fspath(path) for path in all_of]
     if not dirs:
         raise ValueError("report: no directory; pass at least one, as `bbrlab ab start --out` names it")
     path = None if classes is None else os.fspath(classes)

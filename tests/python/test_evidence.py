@@ -2,6 +2,8 @@
 
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 import bbrlab
@@ -20,6 +22,18 @@ def test_cases_have_the_document_of_the_command(command):
     found = bbrlab.conform("bbr3", "bbr1", cases=[2], cells=["20mbit/100ms"])
     assert found._table == wanted
     assert [case.algorithm for case in found.cases] == ["bbr3", "bbr1"]
+
+
+def test_an_executor_gives_the_same_documents():
+    with ThreadPoolExecutor(2) as pool:
+        assert bbrlab.reproduce("PROBE-RTT", "F2", executor=pool) == bbrlab.reproduce("PROBE-RTT", "F2")
+        cells = ["20mbit/100ms"]
+        assert bbrlab.conform("bbr3", "bbr1", cases=[2, 4], cells=cells, executor=pool) == bbrlab.conform(
+            "bbr3", "bbr1", cases=[2, 4], cells=cells
+        )
+        for call in (lambda: bbrlab.reproduce("F66", executor=pool), lambda: bbrlab.conform("bbr3", cases=[99], executor=pool)):
+            with pytest.raises(bbrlab.ScenarioError, match="no c"):
+                call()
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@
 
 import json
 import os
+import shutil
 import signal
 import threading
 import time
@@ -90,6 +91,21 @@ def test_logs_are_replayed_as_by_the_command(command):
     assert bbrlab.replay(*logs)._table == wanted and wanted["equal"]
 
 
+def test_a_report_of_a_test_is_that_of_the_command(command, tmp_path):
+    folder = ROOT / "examples" / "ab-test"
+    wanted, _ = command("ab", "report", folder, "--json")
+    found = bbrlab.ab.report(folder)
+    assert found.to_dict() == wanted and found.headline.startswith("Against cubic: bbr3-linux")
+    assert found.policy.startswith("# Made by bbrlab") and "<html" in found.plot().text
+    assert len(set(bbrlab.read(folder)["id"].to_pylist())) == found.connections == 300
+    two = tmp_path / "two"
+    shutil.copytree(folder, two)
+    text = (two / "experiment.json").read_text()
+    (two / "experiment.json").write_text(text.replace('"begun_unix_s": ', '"begun_unix_s": 1'))
+    wanted, error = command("ab", "report", folder, two, "--json")
+    assert bbrlab.ab.report([folder, two]).to_dict() == wanted, error
+
+
 @pytest.mark.parametrize(
     ("call", "text"),
     [
@@ -109,6 +125,9 @@ def test_logs_are_replayed_as_by_the_command(command):
         (lambda: bbrlab.cdn(ROOT / "examples/paths.csv", users=3), "users: .*leave it out"),
         (lambda: bbrlab.replay(ROOT / "README.md"), "README.md: "),
         (lambda: bbrlab.replay(), "no file"),
+        (lambda: bbrlab.ab.report([]), "no directory"),
+        (lambda: bbrlab.ab.report(ROOT / "docs"), "docs"),
+        (lambda: bbrlab.ab.report([ROOT / "examples/ab-test"] * 2), "twice"),
     ],
 )
 def test_bad_input_is_a_value_error(call, text):

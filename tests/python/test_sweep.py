@@ -2,17 +2,24 @@
 
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 
+import json
 import os
+import shutil
 import signal
+import socket
+import subprocess
+import sys
 import threading
 import time
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 
 import pytest
 
 import bbrlab
+import bbrlab._executor
 import bbrlab._sweep
+from conftest import BBRLAB
 
 BASE = {"duration": "2s", "rate": "10mbit", "buffer": "1bdp", "flows": ["bbr1", "cubic"]}
 VARY = {"rtt": ["10ms", "40ms", "100ms"], "loss": ["0%", "1%"]}
@@ -25,17 +32,40 @@ def wanted():
 
 def test_rows_name_axes_seeds_and_figures(wanted):
     assert len(wanted) == 18 and [row["run"] for row in wanted] == list(range(18))
-    assert [(row["rtt"], row["loss"], row["seed"]) for row in wanted[:4]] == [
+    assert [(row["axis_rtt"], row["axis_loss"], row["seed"]) for row in wanted[:4]] == [
         ("10ms", "0%", 1), ("10ms", "0%", 2), ("10ms", "0%", 3), ("10ms", "1%", 1),
     ]  # fmt: skip
     one = bbrlab.run(**BASE, rtt="40ms", loss="1%", seed=2)
-    row = next(row for row in wanted if (row["rtt"], row["loss"], row["seed"]) == ("40ms", "1%", 2))
-    assert row["share.bbr1"] == one.groups["bbr1"].share and row["error"] is None
-    assert row["queue_ms_p95"] == one.bottleneck.queue_ms.p95
+    row = next(row for row in wanted if (row["axis_rtt"], row["axis_loss"], row["seed"]) == ("40ms", "1%", 2))
+    assert row["first_share"] == one.groups["bbr1"].share and row["error"] is None
+    assert row["queue_p95_ms"] == one.bottleneck.queue_ms.p95
+
+
+def test_columns_and_figures_are_those_of_the_command(tmp_path):
+    words = [
+        "--rate",
+        "10mbit",
+        "--duration",
+        "1s",
+        "--flow",
+        "bbr1",
+        "--flow",
+        "cubic",
+        "--vary",
+        "rtt=10ms,40ms",
+        "--repeat",
+        "2",
+    ]
+    subprocess.run([BBRLAB, "sweep", *words, "--out", tmp_path / "out"], check=True, capture_output=True)
+    theirs = bbrlab.read(tmp_path / "out" / "runs.parquet").drop_columns("run_id").to_pylist()
+    rows = bbrlab.sweep(rate="10mbit", duration="1s", flows=["bbr1", "cubic"], vary={"rtt": ["10ms", "40ms"]}, repeat=2).rows
+    assert sorted(theirs, key=lambda row: (row["axis_rtt"], row["seed"])) == [
+        {name: value for name, value in row.items() if name not in ("run", "key", "error")} for row in rows
+    ]
 
 
 def test_processes_give_the_same_rows(wanted, monkeypatch):
-    monkeypatch.setattr(bbrlab._sweep, "BATCH_S", 0.05)
+    monkeypatch.setattr(bbrlab._executor, "BATCH_S", 0.05)
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
         assert bbrlab.sweep(BASE, vary=VARY, repeat=3, executor=pool).rows == wanted
 
@@ -45,39 +75,79 @@ def test_a_run_that_fails_is_a_row():
     assert rows[0]["error"] is None and "packets_max" in rows[1]["error"] and rows[1]["goodput_bps"] is None
 
 
-def test_a_sweep_goes_on_where_it_stopped(tmp_path, wanted, monkeypatch):
-    monkeypatch.setattr(bbrlab._sweep, "BATCH_S", 0.02)
-    ran = []
-    whole = bbrlab._sweep.run_batch
+def counted(monkeypatch, ran, stop=None):
+    """Notes the runs that are made; the one after `stop` of them fails for want of space."""
+    whole = bbrlab._sweep.run_one
 
-    def counted(jobs, packets_max):
-        if len(ran) >= 6:
+    def one(job, packets_max):
+        if stop is not None and len(ran) >= stop:
             raise OSError("no space left")
-        ran.extend(job[0] for job in jobs)
-        return whole(jobs, packets_max)
-
-    def note(job):
         ran.append(job[0])
-        return job
+        return whole(job, packets_max)
 
-    monkeypatch.setattr(bbrlab._sweep, "run_batch", counted)
-    with pytest.raises(OSError, match="no space"):
-        bbrlab.sweep(BASE, vary=VARY, repeat=3, out=tmp_path / "a")
-    first = set(ran)
-    assert 6 <= len(first) < 18
-    ran.clear()
-    monkeypatch.setattr(bbrlab._sweep, "run_batch", lambda jobs, most: [*map(note, jobs)] and whole(jobs, most))
-    table = bbrlab.sweep(BASE, vary=VARY, repeat=3, out=tmp_path / "a").to_arrow()
-    assert len(ran) < 18 and first | set(ran) == set(range(18))
-    again = bbrlab.sweep(BASE, vary=VARY, repeat=3, out=tmp_path / "a").to_arrow()
+    monkeypatch.setattr(bbrlab._sweep, "run_one", one)
+
+
+@pytest.mark.parametrize("partition", [(), ("rtt",), ("rtt", "loss")])
+@pytest.mark.parametrize("where", ["folder", "memory"])
+def test_a_sweep_goes_on_where_it_stopped(tmp_path, wanted, monkeypatch, partition, where):
+    out = str(tmp_path / "a") if where == "folder" else f"memory://sweep/{len(partition)}"
+    monkeypatch.setattr(bbrlab._executor, "BATCH_S", 0.005)
+    with monkeypatch.context() as patched:
+        ran = []
+        counted(patched, ran, stop=9)
+        with pytest.raises(OSError, match="no space"):
+            bbrlab.sweep(BASE, vary=VARY, repeat=3, out=out, partition=partition)
+    first, ran = set(ran), []
+    kept = len(bbrlab._sweep._Store(out, partition).keys())
+    with monkeypatch.context() as patched:
+        counted(patched, ran)
+        sweep = bbrlab.sweep(BASE, vary=VARY, repeat=3, out=out, partition=partition)
+    assert kept >= 1 and len(ran) == 18 - kept and first | set(ran) == set(range(18))
+    again = bbrlab.sweep(BASE, vary=VARY, repeat=3, out=out, partition=partition)
     columns = list(wanted[0])
-    assert table.select(columns).to_pylist() == wanted and again.equals(table)
-    assert not [name for name in os.listdir(tmp_path / "a") if name.endswith(".part")]
+    assert sweep.to_arrow().select(columns).to_pylist() == wanted and again.to_arrow().equals(sweep.to_arrow()) and len(sweep) == 18
+    if where == "folder":
+        files = [*(tmp_path / "a").rglob("*")]
+        assert not [path for path in files if path.suffix == ".part"]
+        assert sum(path.is_dir() for path in files) == {0: 0, 1: 3, 2: 9}[len(partition)]
+
+
+def test_a_full_disk_loses_nothing_that_was_written(tmp_path, monkeypatch):
+    monkeypatch.setattr(bbrlab._executor, "BATCH_S", 0.001)
+    replace = os.replace
+    written = []
+
+    def full(part, path):
+        if len(written) >= 3:
+            raise OSError(28, "No space left on device", part)
+        written.append(path)
+        replace(part, path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "replace", full)
+        with pytest.raises(OSError, match="No space left"):
+            bbrlab.sweep(BASE, vary=VARY, out=tmp_path)
+    assert sorted(map(str, tmp_path.rglob("*"))) == sorted(written) and len(written) == 3
+    assert len(bbrlab.sweep(BASE, vary=VARY, out=tmp_path)) == 6
+
+
+def test_jobs_are_made_as_they_are_needed():
+    jobs = bbrlab._sweep._jobs(bbrlab.Scenario(BASE), {"loss": [n / 1e6 for n in range(10**6)], "rtt": ["10ms"] * 10**6}, 5)
+    assert next(jobs)[1] == {"axis_loss": 0.0, "axis_rtt": "10ms"}
+
+
+def test_batches_follow_what_tasks_cost(monkeypatch):
+    monkeypatch.setattr(bbrlab._executor, "BATCH_S", 0.05)
+    monkeypatch.setattr(bbrlab._executor, "WAITING_MAX", 2)
+    with ThreadPoolExecutor(1) as pool:
+        sizes = [len(batch) for batch in bbrlab._executor.batches(time.sleep, iter([0.001] * 300 + [0.01] * 80), pool)]
+    assert sum(sizes) == 380 and max(sizes) > 3 * sizes[-2], sizes
 
 
 def test_dask_loses_nothing_when_a_worker_is_killed(wanted, monkeypatch):
     distributed = pytest.importorskip("dask.distributed")
-    monkeypatch.setattr(bbrlab._sweep, "BATCH_S", 0.02)
+    monkeypatch.setattr(bbrlab._executor, "BATCH_S", 0.02)
     cluster = distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None)
     with cluster, distributed.Client(cluster) as client:
         pids = list(client.run(os.getpid).values())
@@ -95,13 +165,94 @@ def test_dask_loses_nothing_when_a_worker_is_killed(wanted, monkeypatch):
     assert rows == alone
 
 
+def start(*words):
+    return subprocess.Popen([sys.executable, "-m", *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def test_workers_over_tcp_may_die_and_a_new_scheduler_goes_on(wanted, monkeypatch, tmp_path):
+    distributed = pytest.importorskip("dask.distributed")
+    monkeypatch.setattr(bbrlab._executor, "BATCH_S", 0.02)
+    vary = {**VARY, "buffer": ["1bdp", "2bdp"]}
+
+    def cluster(port):
+        address = f"tcp://127.0.0.1:{port}"
+        scheduler = start("distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", str(port), "--no-dashboard")
+        worker = ("distributed.cli.dask_worker", address, "--nthreads", "1", "--no-dashboard", "--no-nanny")
+        return [scheduler, start(*worker), start(*worker)], address
+
+    def free():
+        with socket.socket() as one:
+            one.bind(("127.0.0.1", 0))
+            return one.getsockname()[1]
+
+    processes, address = cluster(free())
+    try:
+        with distributed.Client(address, timeout=30) as client:
+            client.wait_for_workers(2, timeout=30)
+            killers = []
+
+            def kill(share):
+                if not killers:
+                    killers.append(processes[1].pid)
+                    processes[1].kill()
+
+            rows = bbrlab.sweep(BASE, vary=vary, repeat=6, executor=client, progress=kill).rows
+            assert killers and rows == bbrlab.sweep(BASE, vary=vary, repeat=6).rows
+
+            # The scheduler dies: the sweep ends with an error, and another one goes on with what there is.
+            def end(share):
+                if share > 0.3:
+                    processes[0].kill()
+
+            with pytest.raises(Exception, match=".*"):
+                bbrlab.sweep(BASE, vary=vary, repeat=12, executor=client, progress=end, out=tmp_path)
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+    kept = len(bbrlab._sweep._Store(str(tmp_path)).keys())
+    assert 0 < kept < 144
+    whole = bbrlab.sweep(BASE, vary=vary, repeat=12, out=tmp_path)
+    assert whole.to_arrow()["run"].to_pylist() == list(range(144))
+
+
+def test_ray_gives_the_same_rows(wanted, monkeypatch):
+    ray = pytest.importorskip("ray")
+    monkeypatch.setattr(bbrlab._executor, "BATCH_S", 0.02)
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    try:
+        assert bbrlab.sweep(BASE, vary=VARY, repeat=3, executor="ray").rows == wanted
+    finally:
+        ray.shutdown()
+
+
+def test_mpi_gives_the_same_rows(wanted, tmp_path):
+    pytest.importorskip("mpi4py")
+    mpiexec = shutil.which("mpiexec")
+    if mpiexec is None:
+        pytest.skip("no mpiexec")
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import json, sys\nfrom mpi4py.futures import MPIPoolExecutor\nimport bbrlab\n"
+        "if __name__ == '__main__':\n    with MPIPoolExecutor() as pool:\n"
+        f"        rows = bbrlab.sweep({BASE!r}, vary={VARY!r}, repeat=3, executor=pool).rows\n"
+        "    json.dump(rows, open(sys.argv[1], 'w'))\n",
+        encoding="utf-8",
+    )
+    words = [mpiexec, "--allow-run-as-root", "--oversubscribe", "-n", "3", sys.executable, "-m", "mpi4py.futures", program]
+    done = subprocess.run([*words, tmp_path / "rows.json"], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert json.loads((tmp_path / "rows.json").read_text()) == wanted
+
+
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
         ({"vary": {"rtt": "10ms"}}, "no list of values"),
         ({"vary": {"rtt": []}}, "no list of values"),
         ({"vary": VARY, "repeat": 0}, "at least 1"),
-        ({"vary": {"rtt": ["10"]}}, "as in 40ms"),
+        ({"vary": {"rtt": ["10ms", "10"]}}, "as in 40ms"),
+        ({"vary": VARY, "partition": ["rate"]}, "no axis; there are rtt, loss"),
     ],
 )
 def test_bad_input_is_refused_before_the_first_run(arguments, text):

@@ -12,6 +12,18 @@ use pyo3::prelude::*;
 
 use crate::{error, interrupt};
 
+/// Names of the published claims.
+#[pyfunction]
+pub fn claims() -> Vec<String> {
+    experiment::embedded().into_iter().map(|one| one.id).collect()
+}
+
+/// Numbers of the draft's test cases.
+#[pyfunction]
+pub fn case_numbers() -> Vec<u64> {
+    draft::cases().iter().map(|case| u64::from(case.number)).collect()
+}
+
 /// Runs claims, all without names. Returns the document of `bbrlab reproduce --json`.
 #[pyfunction]
 pub fn reproduce(py: Python<'_>, ids: Vec<String>, seed: u64) -> PyResult<String> {

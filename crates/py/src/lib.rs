@@ -14,6 +14,7 @@ mod table;
 use bbrlab_core::ALGORITHMS;
 use bbrlab_core::params::Unit;
 use bbrlab_sim::scenario::{FLOW_OPTIONS, FlowSpec, KEYS, ScenarioFile, unit_text};
+use bbrlab_study::sweep::Metric;
 use pyo3::prelude::*;
 use serde_json::{Value, json};
 
@@ -78,6 +79,7 @@ fn scenario_of_toml(text: &str, name: &str) -> PyResult<String> {
 #[pymodule]
 fn _bbrlab(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add("FIGURES", Metric::ALL.iter().map(|one| one.name()).collect::<Vec<_>>())?;
     error::register(module)?;
     module.add_function(wrap_pyfunction!(algorithms, module)?)?;
     module.add_function(wrap_pyfunction!(parameters, module)?)?;
@@ -85,6 +87,8 @@ fn _bbrlab(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(scenario_of_toml, module)?)?;
     module.add_function(wrap_pyfunction!(run::run, module)?)?;
     module.add_function(wrap_pyfunction!(run::check, module)?)?;
+    module.add_function(wrap_pyfunction!(evidence::claims, module)?)?;
+    module.add_function(wrap_pyfunction!(evidence::case_numbers, module)?)?;
     module.add_function(wrap_pyfunction!(evidence::reproduce, module)?)?;
     module.add_function(wrap_pyfunction!(evidence::conform, module)?)?;
     module.add_function(wrap_pyfunction!(study::advise, module)?)?;

@@ -16,6 +16,7 @@ use bbrlab_sim::record::packets::{Packets, Tap};
 use bbrlab_sim::record::result::RunResult;
 use bbrlab_sim::scenario::{Backend, Scenario, ScenarioFile};
 use bbrlab_sim::setup::{Capture, Setup};
+use bbrlab_study::sweep::{Metric, Row};
 use pyo3::prelude::*;
 
 use crate::external::PythonControl;
@@ -162,6 +163,13 @@ impl Run {
     #[getter]
     fn document(&self) -> &str {
         &self.document
+    }
+
+    /// The figures of the first run that a row of `bbrlab sweep` has, by their names there; None where it has none.
+    fn figures(&self) -> PyResult<Vec<(&'static str, Option<f64>)>> {
+        let (_, setup) = self.first()?;
+        let row = Row::new(&self.session.scenario, setup, &self.finished[0].result);
+        Ok(Metric::ALL.iter().map(|one| (one.name(), Some(row.get(*one)).filter(|value| value.is_finite()))).collect())
     }
 
     /// Series of the flows of the first run.

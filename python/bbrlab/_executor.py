@@ -1,0 +1,143 @@
+"""Engines that run independent tasks: threads of this process, executors of `concurrent.futures`, Dask, Ray."""
+
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
+from typing import Any, TypeVar
+
+Task = TypeVar("Task")
+Outcome = TypeVar("Outcome")
+
+#: Seconds of work in a batch, so that an engine's own cost per task (1.9 ms in Dask, 0.6 ms in Ray) stays below 1 %.
+BATCH_S = 1.0
+#: Batches that wait at the engine, at most; they bound the client's memory.
+WAITING_MAX = 64
+
+#: Runs a batch of tasks on a worker: its outcomes, and the seconds that they took.
+Timed = Callable[[list[Any]], "tuple[list[Any], float]"]
+
+
+class _Batch:
+    """Runs the tasks of a batch one after another, with one function; pickled with it."""
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        self.function = function
+
+    def __call__(self, tasks: list[Any]) -> tuple[list[Any], float]:
+        begun = time.perf_counter()
+        return [self.function(task) for task in tasks], time.perf_counter() - begun
+
+
+class _Sizes:
+    """Sizes of batches, from the time that the last tasks took: tasks of one sweep may differ by orders of magnitude."""
+
+    def __init__(self) -> None:
+        self.cost_s: float | None = None
+
+    def learn(self, tasks: int, seconds: float) -> None:
+        cost = max(seconds / max(tasks, 1), 1e-6)
+        # A geometric mean with the past, so that a single odd batch changes little.
+        self.cost_s = cost if self.cost_s is None else (self.cost_s * cost) ** 0.5
+
+    def size(self) -> int:
+        return 1 if self.cost_s is None else max(1, int(BATCH_S / self.cost_s))
+
+
+def check(executor: Any) -> None:
+    """Raises `TypeError` for an executor of no known kind."""
+    if executor is None or isinstance(executor, Executor) or executor == "ray" or _is_dask(executor):
+        return
+    raise TypeError(f"executor: {executor!r} is none; pass a concurrent.futures.Executor, a dask Client, or 'ray'")
+
+
+def _is_dask(executor: Any) -> bool:
+    return hasattr(executor, "submit") and hasattr(executor, "scheduler")
+
+
+def batches(function: Callable[[Task], Outcome], tasks: Iterator[Task], executor: Any) -> Iterator[list[Outcome]]:
+    """Runs `function` on each task, and yields the outcomes of batches as they are finished, in any order.
+
+    Tasks are taken from their iterator as the engine has room, so that there may be any number of them. `function` is a function of
+    a module, as it travels to other processes.
+    """
+    check(executor)
+    work, sizes = _Batch(function), _Sizes()
+    first = list(itertools.islice(tasks, 1))
+    if not first:
+        return
+    # One here: what is wrong with all of them is known before an engine is asked, and so is what one costs.
+    outcomes, seconds = work(first)
+    sizes.learn(1, seconds)
+    yield outcomes
+    if executor is None:
+        with ThreadPoolExecutor(os.cpu_count() or 1) as threads:
+            yield from _by_futures(threads, work, tasks, sizes)
+    elif isinstance(executor, Executor):
+        yield from _by_futures(executor, work, tasks, sizes)
+    elif executor == "ray":
+        yield from _by_ray(work, tasks, sizes)
+    else:
+        yield from _by_dask(executor, work, tasks, sizes)
+
+
+def _next(tasks: Iterator[Any], sizes: _Sizes) -> list[Any]:
+    return list(itertools.islice(tasks, sizes.size()))
+
+
+def _by_futures(executor: Executor, work: Timed, tasks: Iterator[Any], sizes: _Sizes) -> Iterator[list[Any]]:
+    waiting: set[Future[tuple[list[Any], float]]] = set()
+    while True:
+        while len(waiting) < WAITING_MAX and (batch := _next(tasks, sizes)):
+            waiting.add(executor.submit(work, batch))
+        if not waiting:
+            return
+        finished, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+        # Whatever has been finished is kept before an engine's error ends the sweep.
+        for future in sorted(finished, key=lambda one: one.exception() is not None):
+            outcomes, seconds = future.result()
+            sizes.learn(len(outcomes), seconds)
+            yield outcomes
+
+
+def _by_dask(client: Any, work: Timed, tasks: Iterator[Any], sizes: _Sizes) -> Iterator[list[Any]]:
+    from dask.distributed import as_completed
+
+    waiting: Any = as_completed()
+
+    def submit() -> None:
+        while waiting.count() < WAITING_MAX and (batch := _next(tasks, sizes)):
+            waiting.add(client.submit(work, batch, pure=False, retries=3))
+
+    submit()
+    for future in waiting:
+        outcomes, seconds = future.result()
+        future.release()
+        sizes.learn(len(outcomes), seconds)
+        submit()
+        yield outcomes
+
+
+def _by_ray(work: Timed, tasks: Iterator[Any], sizes: _Sizes) -> Iterator[list[Any]]:
+    import ray
+
+    task = ray.remote(max_retries=3)(_run)
+    waiting: list[Any] = []
+    while True:
+        while len(waiting) < WAITING_MAX and (batch := _next(tasks, sizes)):
+            waiting.append(task.remote(work, batch))
+        if not waiting:
+            return
+        finished, waiting = ray.wait(waiting, num_returns=1)
+        outcomes, seconds = ray.get(finished[0])
+        sizes.learn(len(outcomes), seconds)
+        yield outcomes
+
+
+def _run(work: Timed, batch: list[Any]) -> tuple[list[Any], float]:
+    return work(batch)
