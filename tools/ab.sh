@@ -1,12 +1,11 @@
 #!/bin/bash
-# Runs README's "Test it on your users" as it is written, on this kernel: a web server in its own cgroup, clients behind two emulated
-# links, one with random loss and one with a deep buffer. Uses its own mount and network namespaces, and leaves nothing behind.
+# Runs README's "Test it on your users" on this kernel: a server in its own cgroup, clients behind two emulated links, one with random
+# loss and one with a deep buffer. In mount and network namespaces of its own; leaves nothing behind.
 # usage: tools/ab.sh [CONNECTIONS]             on each link (100); as root; $BBRLAB is the command (target/release/bbrlab)
 #        tools/ab.sh production [SECONDS]      nginx and clients of five classes, beside separate runs and the simulator
 #        tools/ab.sh ramp [TESTS [SECONDS]]    the same algorithm in both arms, under a growing load and a growing share
 #        tools/ab.sh faults [TRIALS]           kills, full disks, removed cgroups and other programs under load
-#        tools/ab.sh policy-faults [TRIALS]    the same for a policy in force, being replaced or removed
-#        tools/ab.sh policy-load [SECONDS]     10,000 connections a second under a policy of half a million networks
+#        tools/ab.sh policy-faults|policy-load a policy under faults; 10,000 connections a second with half a million networks
 #        tools/ab.sh containers                a policy from a container, for the connections of a pod; needs podman and runc
 #        tools/ab.sh cost [SECONDS]            cost of the program by hook, and 10,000 connections a second
 # SPDX-License-Identifier: Apache-2.0 OR MIT

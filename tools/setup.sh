@@ -236,6 +236,8 @@ need_bpf() {
 need_python() {
     need_component cargo-clippy clippy
     need python3
+    # Without it, the test of sweeps over MPI is skipped.
+    command -v mpiexec >/dev/null || apt_install openmpi-bin || true
     python3 -c 'import ensurepip, venv' 2>/dev/null || apt_install python3-venv || lack "python3 has no venv; on Debian: apt-get install python3-venv"
 }
 

@@ -141,8 +141,8 @@ def test_batches_follow_what_tasks_cost(monkeypatch):
     monkeypatch.setattr(bbrlab._executor, "BATCH_S", 0.05)
     monkeypatch.setattr(bbrlab._executor, "WAITING_MAX", 2)
     with ThreadPoolExecutor(1) as pool:
-        sizes = [len(batch) for batch in bbrlab._executor.batches(time.sleep, iter([0.001] * 300 + [0.01] * 80), pool)]
-    assert sum(sizes) == 380 and max(sizes) > 3 * sizes[-2], sizes
+        sizes = [len(batch) for batch in bbrlab._executor.batches(time.sleep, iter([0.001] * 200 + [0.01] * 200), pool)]
+    assert sum(sizes) == 400 and max(sizes) > 3 * sizes[-2], sizes
 
 
 def test_dask_loses_nothing_when_a_worker_is_killed(wanted, monkeypatch):

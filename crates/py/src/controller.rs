@@ -127,6 +127,11 @@ impl Controller {
         Ok(())
     }
 
+    /// Reports a packet that is no longer in flight, though neither delivered nor lost: its keys were dropped, or it was a probe.
+    fn on_discarded(&mut self, token: &Token) {
+        self.core.on_discarded(&token.0);
+    }
+
     /// Reports persistent congestion (RFC 9002 §7.6).
     fn on_persistent_congestion(&mut self, now_s: f64) -> PyResult<()> {
         self.core.on_persistent_congestion(time(now_s)?);
