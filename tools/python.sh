@@ -1,8 +1,9 @@
 #!/bin/bash
 # Builds the Python package and tests it in an environment of its own, out/python.
-# usage: tools/python.sh wheel | test
+# usage: tools/python.sh wheel | test | api
 #   wheel  out/wheels: a wheel for Linux distributions since 2018 (manylinux_2_28), by maturin and zig, and the sources
-#   test   a wheel for this machine, installed; ruff, mypy, pytest, the notebooks
+#   test   a wheel for this machine, installed; ruff, mypy, pytest, the notebooks, the reference
+#   api    out/python/api: the reference of the package that `test` installed, from its docstrings
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -25,6 +26,10 @@ build() {
     PATH=$env/bin:$PATH VIRTUAL_ENV=$env "$env/bin/maturin" build --quiet --locked --out "$@"
 }
 
+api() {
+    (cd "$env" && "$env/bin/pdoc" --docformat markdown --output-directory "$env/api" bbrlab bbrlab.ab bbrlab.aioquic bbrlab.gym)
+}
+
 install
 case ${1-} in
     wheel)
@@ -41,9 +46,14 @@ case ${1-} in
         "$env/bin/mypy" --python-executable "$python"
         # The package under test is the installed one.
         "$python" -P -m pytest -q -p no:cacheprovider tests/python
+        api
+        ;;
+    api)
+        api
+        echo "out/python/api/index.html"
         ;;
     *)
-        sed -n '2,5s/^# //p' "$0" >&2
+        sed -n '2,6s/^# //p' "$0" >&2
         exit 2
         ;;
 esac

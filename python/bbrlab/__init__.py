@@ -21,9 +21,6 @@ from bbrlab._study import Advice, Study, Tuned, advise, cdn, replay, tune
 from bbrlab._sweep import sweep
 
 __all__ = [
-    "100mbit",
-    "1bdp",
-    "40ms",
     "Ack",
     "Advice",
     "Algorithm",
@@ -46,7 +43,6 @@ __all__ = [
     "advise",
     "algorithms",
     "arun",
-    "bbr3",
     "cdn",
     "compare",
     "conform",

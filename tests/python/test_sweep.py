@@ -19,7 +19,7 @@ import pytest
 import bbrlab
 import bbrlab._executor
 import bbrlab._sweep
-from conftest import BBRLAB
+from conftest import BBRLAB, ROOT
 
 BASE = {"duration": "2s", "rate": "10mbit", "buffer": "1bdp", "flows": ["bbr1", "cubic"]}
 VARY = {"rtt": ["10ms", "40ms", "100ms"], "loss": ["0%", "1%"]}
@@ -163,6 +163,16 @@ def test_dask_loses_nothing_when_a_worker_is_killed(wanted, monkeypatch):
     assert [row["run"] for row in rows] == list(range(144))
     alone = bbrlab.sweep(BASE, vary={**VARY, "buffer": ["1bdp", "2bdp"]}, repeat=12).rows
     assert rows == alone
+
+
+def test_the_tasks_of_a_job_array_give_the_table_of_one_run(tmp_path):
+    (tmp_path / "sweep.toml").write_text('rate = "10mbit"\nduration = "1s"\n[[vary]]\nname = "rtt"\nvalues = ["10ms..80ms:8"]\n')
+    subprocess.run([BBRLAB, "sweep", tmp_path / "sweep.toml", "--out", tmp_path / "one"], check=True, capture_output=True)
+    for task in ("2", "1", "3"):
+        shard = {"SLURM_ARRAY_TASK_ID": task, "SLURM_ARRAY_TASK_COUNT": "3", "BBRLAB": BBRLAB}
+        words = [ROOT / "contrib/slurm-sweep.sh", tmp_path / "sweep.toml", tmp_path / "many"]
+        subprocess.run(words, check=True, capture_output=True, env={**os.environ, **shard})
+    assert (tmp_path / "one/runs.parquet").read_bytes() == (tmp_path / "many/runs.parquet").read_bytes()
 
 
 def start(*words):
