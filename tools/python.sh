@@ -27,7 +27,7 @@ build() {
 }
 
 api() {
-    (cd "$env" && "$env/bin/pdoc" --docformat markdown --output-directory "$env/api" bbrlab bbrlab.ab bbrlab.aioquic bbrlab.gym)
+    (cd "$env" && "$env/bin/pdoc" --docformat markdown --output-directory "$env/api" bbrlab bbrlab.aioquic bbrlab.gym)
 }
 
 install

@@ -55,6 +55,7 @@ class CongestionControl(QuicCongestionControl):  # type: ignore[misc]
         self.may_send = False
         super().__init__(max_datagram_size=max_datagram_size)
 
+    # pyright: reportIncompatibleVariableOverride=false
     # aioquic's base class assigns it once; a controller of ours decides afterwards.
     @property
     def congestion_window(self) -> int:
@@ -87,7 +88,7 @@ class CongestionControl(QuicCongestionControl):  # type: ignore[misc]
 
     def on_packet_sent(self, *, packet: QuicSentPacket) -> None:
         """A packet left."""
-        controller = self._controller(packet.sent_time)
+        controller = self._controller(packet.sent_time or self._now)
         self.settle()
         self._sent += 1
         self._packets[id(packet)] = (controller.on_sent(self._now, packet.sent_bytes), self._sent)
@@ -150,7 +151,7 @@ class _Pacer(recovery.QuicPacketPacer):  # type: ignore[misc]
         super().__init__(max_datagram_size=max_datagram_size)
         self._control = control
 
-    def next_send_time(self, now: float) -> float | None:
+    def next_send_time(self, now: float) -> float | None:  # pyright: ignore[reportIncompatibleMethodOverride]
         self._control.settle()
         controller = self._control.controller
         rate = controller.pacing_rate_bps if controller is not None else None
