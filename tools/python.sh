@@ -34,7 +34,7 @@ install
 case ${1-} in
     wheel)
         build out/wheels --zig --compatibility manylinux_2_28
-        "$env/bin/maturin" sdist --quiet --out out/wheels
+        "$env/bin/maturin" sdist --out out/wheels
         ls -l out/wheels
         ;;
     test)

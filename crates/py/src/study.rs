@@ -236,9 +236,8 @@ pub fn ab_report(py: Python<'_>, dirs: Vec<String>, classes: Option<String>, see
     run(py, |tick| {
         let (test, rows) = bbrlab_host::ab::read_all(&dirs).map_err(host)?;
         tick();
-        let parsed = classes.map(|(text, path)| {
-            ab::Prefixes::parse(&text, test.keep).map_err(|fault| error::at(&path, &fault))
-        });
+        let parsed =
+            classes.map(|(text, path)| ab::Prefixes::parse(&text, test.keep).map_err(|fault| error::at(&path, &fault)));
         let prefixes = parsed.transpose()?.unwrap_or_default();
         let found = ab::judge(&test, &rows, &prefixes, seed);
         let title = format!("{} on the users of a host", test.labels().join(", "));

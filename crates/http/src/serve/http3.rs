@@ -11,6 +11,7 @@ use h3::error::Code;
 use h3::server::RequestResolver;
 use http_body_util::BodyExt;
 use hyper::Response;
+use hyper::header::{HeaderMap, TE};
 use rustls::ServerConfig;
 use s2n_quic::Server;
 use s2n_quic::provider::endpoint_limits;
@@ -140,12 +141,24 @@ async fn requests(
     }
 }
 
+/// Returns true for fields that belong to a connection of HTTP/1.1.
+/// spec: RFC 9114 §4.2: a message with them is malformed; TE may say "trailers".
+fn is_malformed(headers: &HeaderMap) -> bool {
+    let names = ["connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"];
+    names.iter().any(|name| headers.contains_key(*name)) || headers.get_all(TE).iter().any(|value| value != "trailers")
+}
+
 type Resolver = RequestResolver<tachyon_quic::Connection, Bytes>;
 
 /// Answers one request. If the client disconnects meanwhile, errors are ignored.
 async fn answer(resolver: Resolver, from: SocketAddr, shared: Arc<Shared>, watched: Arc<ConnectionStats>) {
-    let Ok((request, stream)) = resolver.resolve_request().await else { return };
+    let Ok((request, mut stream)) = resolver.resolve_request().await else { return };
     watched.activity.asked();
+    if is_malformed(request.headers()) {
+        stream.stop_sending(Code::H3_MESSAGE_ERROR);
+        stream.stop_stream(Code::H3_MESSAGE_ERROR);
+        return;
+    }
     let Ok(_one) = shared.answers.acquire().await else { return };
     let (head, ()) = request.into_parts();
     let answer = shared.site.answer(&head, || watched.sender(&shared.cc)).await;
@@ -165,4 +178,20 @@ async fn answer(resolver: Resolver, from: SocketAddr, shared: Arc<Shared>, watch
         }
     }
     let _ = stream.finish().await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_of_a_connection_make_a_message_malformed() {
+        let of = |name: &'static str, value: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(name, value.parse().unwrap());
+            is_malformed(&headers)
+        };
+        assert!(of("transfer-encoding", "chunked") && of("connection", "close") && of("te", "gzip"));
+        assert!(!of("te", "trailers") && !of("accept", "*/*"));
+    }
 }

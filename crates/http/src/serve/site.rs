@@ -100,8 +100,9 @@ impl Site {
     }
 }
 
-/// The file in the root that a request's path names; none if it can only be outside.
-fn inside(path: &str) -> Option<PathBuf> {
+/// The file in the root that a request's path names, and whether only a directory fits, as the path ends in a slash; none if it can
+/// only be outside.
+fn inside(path: &str) -> Option<(PathBuf, bool)> {
     let bytes: Vec<u8> = percent_decode_str(path).collect();
     let mut inside = PathBuf::from(".");
     for part in bytes.split(|byte| *byte == b'/') {
@@ -112,22 +113,23 @@ fn inside(path: &str) -> Option<PathBuf> {
             part => inside.push(OsStr::from_bytes(part)),
         }
     }
-    Some(inside)
+    Some((inside, bytes.ends_with(b"/")))
 }
 
 /// Opens a file. `Dir` refuses a link that leads out of the root, whatever happens to the tree meanwhile.
-fn open(root: &Dir, mut path: PathBuf) -> io::Result<Found> {
+fn open(root: &Dir, (mut path, is_directory): (PathBuf, bool)) -> io::Result<Found> {
     let mut options = OpenOptions::new();
     // Opening a pipe would block until someone writes to it.
     options.read(true).custom_flags(libc::O_NONBLOCK);
     let mut file = root.open_with(&path, &options)?.into_std();
     let mut meta = file.metadata()?;
-    if meta.is_dir() {
+    let was_directory = meta.is_dir();
+    if was_directory {
         path.push(INDEX);
         file = root.open_with(&path, &options)?.into_std();
         meta = file.metadata()?;
     }
-    if !meta.is_file() {
+    if !meta.is_file() || (is_directory && !was_directory) {
         return Err(io::ErrorKind::NotFound.into());
     }
     Ok(Found { content: Content::File(file), length: meta.len(), kind: kind(&path) })
@@ -228,7 +230,24 @@ mod tests {
         for (path, file) in
             [("/a/b", "./a/b"), ("//a/./b", "./a/b"), ("/", "."), ("/%252e%252e", "./%2e%2e"), ("/...", "./...")]
         {
-            assert_eq!(inside(path), Some(PathBuf::from(file)), "{path}");
+            assert_eq!(inside(path), Some((PathBuf::from(file), path == "/")), "{path}");
         }
+    }
+
+    #[test]
+    fn a_file_is_no_directory() {
+        let folder = tempdir();
+        std::fs::write(folder.join(INDEX), "whole").unwrap();
+        let root = Dir::open_ambient_dir(&folder, ambient_authority()).unwrap();
+        let found = |path: &str| open(&root, inside(path).unwrap()).map(|found| found.length);
+        assert_eq!((found("/").unwrap(), found("/index.html").unwrap()), (5, 5));
+        assert_eq!(found("/index.html/").map_err(|error| error.kind()), Err(io::ErrorKind::NotFound));
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    fn tempdir() -> PathBuf {
+        let folder = std::env::temp_dir().join(format!("bbrlab-site-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        folder
     }
 }
