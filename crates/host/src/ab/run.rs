@@ -168,7 +168,7 @@ impl Run {
         let test = describe(asked, arms, &cgroup);
         let entry = Entry { pid: std::process::id(), out: folder.0.clone(), cgroup: cgroup.clone() };
         let table = Table::new(&asked.shares);
-        let begin = || {
+        let begin = || -> Result<_> {
             let key = asked.key.map_or_else(new_key, Ok)?;
             save_key(&folder, key)?;
             let store = RecordWriter::new(folder.clone(), asked.disk).map_err(Error::file(&folder.0))?;
