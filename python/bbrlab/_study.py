@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,27 @@ class Study(Record):
         return str(self._native.headline) if self._native.headline else super().__repr__()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        raise TypeError(f"a {type(self).__name__} is not pickled; pickle its to_dict()")
+        native = self._native
+        kept = _Kept(native.document, native.headline, native.file, native.html(self._command))
+        return (_restored, (type(self), kept, self._command))
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """What is left of a study when it is pickled."""
+
+    document: str
+    headline: str
+    file: str
+    page: str
+
+    def html(self, command: str) -> str:
+        return self.page
+
+
+def _restored(kind: type[Study], kept: _Kept, command: str) -> Study:
+    study: Study = kind._of(kept, command)
+    return study
 
 
 class Advice(Study):

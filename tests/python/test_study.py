@@ -4,6 +4,7 @@
 
 import json
 import os
+import pickle
 import shutil
 import signal
 import threading
@@ -42,6 +43,9 @@ def test_advice_is_that_of_the_command(command):
     advice = bbrlab.advise(rate="10mbit", rtt="20ms..40ms", aqm="codel", draws=3, duration="3s")
     assert advice.to_dict() == wanted
     assert advice.choice in advice.candidates and 0 <= advice.sure <= 1 and repr(advice) == advice.headline
+    again = pickle.loads(pickle.dumps(advice))
+    assert type(again) is bbrlab.Advice and again == advice and (again.choice, again.headline) == (advice.choice, advice.headline)
+    assert again.to_json() == advice.to_json()
     command_of_page = (
         "bbrlab advise --rate 10mbit --rtt 20ms..40ms --aqm codel --draws 3 --duration 3s --objective balanced --seed 1"
     )
