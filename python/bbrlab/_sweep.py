@@ -20,7 +20,8 @@ from bbrlab import _bbrlab, _executor
 from bbrlab._run import PACKETS_MAX, Scenario
 
 Row = dict[str, Any]
-Job = tuple[int, dict[str, Any], Scenario]
+#: Number, axes, and the scenario, or what is wrong with this combination of values.
+Job = tuple[int, dict[str, Any], Scenario | str]
 
 
 @dataclass
@@ -37,10 +38,10 @@ class Sweep:
 
         if self.out is None:
             return pyarrow.Table.from_pylist(self.rows)
-        return _Store(self.out, self.partition).dataset().to_table().sort_by("run")
+        return _Store(self.out, self.partition).table()
 
     def __len__(self) -> int:
-        return len(self.rows) if self.out is None else int(_Store(self.out, self.partition).dataset().count_rows())
+        return len(self.rows) if self.out is None else int(_Store(self.out, self.partition).table(["run", "key", "error"]).num_rows)
 
 
 def sweep(
@@ -77,17 +78,25 @@ def sweep(
         raise ValueError(f"partition: {unknown[0]!r} is no axis; there are {', '.join(vary)}")
     store = _Store(os.fspath(out), tuple(partition)) if out is not None else None
     known = store.keys() if store else frozenset()
-    jobs = (job for job in _jobs(scenario, vary, repeat) if not known or _key(job[2]) not in known)
     rows: list[Row] = []
-    done, total = len(known), math.prod(len(values) for values in vary.values()) * repeat
-    for batch in _executor.batches(functools.partial(run_one, packets_max=packets_max), jobs, executor):
+    done, total = 0, math.prod(len(values) for values in vary.values()) * repeat
+
+    def missing() -> Iterator[Job]:
+        nonlocal done
+        for job in _jobs(scenario, vary, repeat):
+            if known and _key(job) in known:
+                done += 1
+            else:
+                yield job
+
+    for batch in _executor.batches(functools.partial(run_one, packets_max=packets_max), missing(), executor):
         done += len(batch)
         if store:
             store.write(batch)
         else:
             rows.extend(batch)
         if progress:
-            progress(min(done / total, 1.0))
+            progress(done / total)
     rows.sort(key=lambda row: row["run"])
     return Sweep(rows, store.path if store else None, tuple(partition))
 
@@ -109,7 +118,11 @@ def _jobs(base: Scenario, vary: Mapping[str, Sequence[Any]], repeat: int) -> Ite
     for nth, (values, seed) in enumerate((values, seed) for values in combinations for seed in range(repeat)):
         axes = dict(zip(vary, values, strict=True))
         shown = {f"axis_{name}": value if are_numbers[name] else _text(value) for name, value in axes.items()}
-        yield nth, shown, base.replace(**{"seed": first + seed, **axes})
+        try:
+            yield nth, shown, base.replace(**{"seed": first + seed, **axes})
+        except _bbrlab.ScenarioError as error:
+            # Each value is valid by itself, and this combination is not.
+            yield nth, {**shown, "seed": first + seed}, str(error)
 
 
 def _text(value: Any) -> str:
@@ -120,16 +133,21 @@ def _name(value: Any) -> str:
     return str(getattr(value, "__name__", value))
 
 
-def _key(scenario: Scenario) -> str:
+def _key(job: Job) -> str:
     """Name of a run by its contents: scenario, seed and version."""
-    text = f"{_bbrlab.__version__}\n{scenario.to_json()}"
+    _, axes, scenario = job
+    contents = scenario.to_json() if isinstance(scenario, Scenario) else json.dumps(axes, sort_keys=True)
+    text = f"{_bbrlab.__version__}\n{contents}"
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def run_one(job: Job, packets_max: float) -> Row:
     """Runs a job. Called on workers."""
     nth, axes, scenario = job
-    row: Row = {"run": nth, "key": _key(scenario), "seed": int(scenario.to_dict().get("seed", 1)), **axes, "error": None}
+    row: Row = {"run": nth, "key": _key(job), "seed": 0, **axes, "error": None}
+    if not isinstance(scenario, Scenario):
+        return {**row, "error": f"ScenarioError: {scenario}", **dict.fromkeys(_bbrlab.FIGURES)}
+    row["seed"] = int(scenario.to_dict().get("seed", 1))
     try:
         # Figures come from the summary, so no series is recorded.
         native = _bbrlab.run(scenario.replace(sample="0s")._json, list(scenario._flows), 0, packets_max, None)
@@ -170,6 +188,19 @@ class _Store:
             self._names(), filesystem=self.files, format="parquet", schema=whole, partition_base_dir=self.root,
             partitioning=pyarrow.dataset.HivePartitioning(text) if self.partition else None,
         )  # fmt: skip
+
+    def table(self, columns: list[str] | None = None) -> Any:
+        """The runs, each once, in their order: of one that failed and was repeated, what came of it at last."""
+        import pyarrow
+        import pyarrow.compute
+
+        table = self.dataset().to_table(columns=columns)
+        # Of the rows of a key, one without an error comes last.
+        table = table.take(pyarrow.compute.sort_indices(table, [("key", "ascending"), ("error", "ascending")]))
+        keys = table["key"].combine_chunks()
+        is_last = pyarrow.compute.not_equal(keys[:-1], keys[1:])
+        last = pyarrow.concat_arrays([is_last, pyarrow.array([True])]) if len(keys) else pyarrow.array([], pyarrow.bool_())
+        return table.filter(last).sort_by("run")
 
     def _names(self) -> list[str]:
         import pyarrow.fs

@@ -75,6 +75,24 @@ def test_a_run_that_fails_is_a_row():
     assert rows[0]["error"] is None and "packets_max" in rows[1]["error"] and rows[1]["goodput_bps"] is None
 
 
+def test_a_combination_that_is_not_valid_is_a_row(tmp_path):
+    vary = {"warmup": ["0s", "5s"], "duration": ["2s", "9s"]}
+    for out in (None, tmp_path):
+        sweep = bbrlab.sweep(rate="10mbit", vary=vary, out=out)
+        rows = sweep.to_arrow().to_pylist()
+        assert [row["error"] is None for row in rows] == [True, True, False, True], rows
+        assert rows[2]["error"].startswith("ScenarioError: warmup") and rows[2]["seed"] == 1
+
+
+def test_a_run_that_failed_is_repeated_and_counts_once(tmp_path):
+    arguments = {"rate": "50mbit", "vary": {"duration": ["1s", "9s"]}, "out": tmp_path}
+    first = bbrlab.sweep(**arguments, packets_max=1e4).to_arrow()
+    assert [error is None for error in first["error"].to_pylist()] == [True, False]
+    done = []
+    second = bbrlab.sweep(**arguments, progress=done.append)
+    assert second.to_arrow()["error"].to_pylist() == [None, None] and len(second) == 2 and done[-1] == 1.0
+
+
 def counted(monkeypatch, ran, stop=None):
     """Notes the runs that are made; the one after `stop` of them fails for want of space."""
     whole = bbrlab._sweep.run_one
