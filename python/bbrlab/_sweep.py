@@ -4,13 +4,16 @@
 
 from __future__ import annotations
 
+import bisect
 import functools
 import hashlib
+import inspect
 import io
 import itertools
 import json
 import math
 import os
+from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,8 +23,8 @@ from bbrlab import _bbrlab, _executor
 from bbrlab._run import PACKETS_MAX, Scenario
 
 Row = dict[str, Any]
-#: Number, axes, and the scenario, or what is wrong with this combination of values.
-Job = tuple[int, dict[str, Any], Scenario | str]
+#: Number, key, axes, and the scenario, or what is wrong with this combination of values.
+Job = tuple[int, str, dict[str, Any], Scenario | str]
 
 
 @dataclass
@@ -31,17 +34,20 @@ class Sweep:
     rows: list[Row] = field(default_factory=list)
     out: str | None = None
     partition: tuple[str, ...] = ()
+    _runs: int = 0
+    _plan: tuple[Scenario, Mapping[str, Sequence[Any]], int] | None = None
 
     def to_arrow(self) -> Any:
-        """One pyarrow table, in the order of the runs."""
+        """One pyarrow table, in the order of the runs. Runs of other sweeps in the same place are left out."""
         import pyarrow
 
-        if self.out is None:
+        if self.out is None or self._plan is None:
             return pyarrow.Table.from_pylist(self.rows)
-        return _Store(self.out, self.partition).table()
+        keys = pyarrow.array(job[1] for job in _jobs(*self._plan))
+        return _Store(self.out, self.partition).table(keys)
 
     def __len__(self) -> int:
-        return len(self.rows) if self.out is None else int(_Store(self.out, self.partition).table(["run", "key", "error"]).num_rows)
+        return self._runs
 
 
 def sweep(
@@ -74,17 +80,23 @@ def sweep(
         raise ValueError(f"repeat: {repeat} runs of each combination; pass at least 1")
     scenario = base if isinstance(base, Scenario) and not keys else Scenario(base, **keys)
     _check(scenario, vary)
+    if out is not None and (unknown_source := _sourceless(scenario, vary)):
+        raise ValueError(
+            f"out: runs are found again by their algorithms' sources, and {unknown_source} has none; define it in a file"
+        )
+    if repeat > 1 and "seed" in vary:
+        raise ValueError("vary: seed: it goes with repeat=1; `repeat` sets successive seeds itself")
     if unknown := [name for name in partition if name not in vary]:
         raise ValueError(f"partition: {unknown[0]!r} is no axis; there are {', '.join(vary)}")
     store = _Store(os.fspath(out), tuple(partition)) if out is not None else None
-    known = store.keys() if store else frozenset()
+    known = store.keys() if store else array("Q")
     rows: list[Row] = []
     done, total = 0, math.prod(len(values) for values in vary.values()) * repeat
 
     def missing() -> Iterator[Job]:
         nonlocal done
         for job in _jobs(scenario, vary, repeat):
-            if known and _key(job) in known:
+            if known and _is_in(known, job[1]):
                 done += 1
             else:
                 yield job
@@ -98,7 +110,16 @@ def sweep(
         if progress:
             progress(done / total)
     rows.sort(key=lambda row: row["run"])
-    return Sweep(rows, store.path if store else None, tuple(partition))
+    return Sweep(rows, store.path if store else None, tuple(partition), total, (scenario, vary, repeat))
+
+
+def _number(key: str) -> int:
+    return int(key[:16], 16)
+
+
+def _is_in(known: array[int], key: str) -> bool:
+    place = bisect.bisect_left(known, _number(key))
+    return place < len(known) and known[place] == _number(key)
 
 
 def _check(base: Scenario, vary: Mapping[str, Sequence[Any]]) -> None:
@@ -110,6 +131,13 @@ def _check(base: Scenario, vary: Mapping[str, Sequence[Any]]) -> None:
             base.replace(**{name: value})
 
 
+def _sourceless(base: Scenario, vary: Mapping[str, Sequence[Any]]) -> str | None:
+    """An algorithm in Python whose source is not known."""
+    scenarios = [base, *(base.replace(**{name: value}) for name in ("flow", "flows") for value in vary.get(name, ()))]
+    kinds = [kind for scenario in scenarios for _, kind in scenario._flows]
+    return next((str(getattr(kind, "__qualname__", kind)) for kind in kinds if _source(kind) is None), None)
+
+
 def _jobs(base: Scenario, vary: Mapping[str, Sequence[Any]], repeat: int) -> Iterator[Job]:
     first = int(base.to_dict().get("seed", 1))
     # A column has one type: numbers, or text.
@@ -119,10 +147,11 @@ def _jobs(base: Scenario, vary: Mapping[str, Sequence[Any]], repeat: int) -> Ite
         axes = dict(zip(vary, values, strict=True))
         shown = {f"axis_{name}": value if are_numbers[name] else _text(value) for name, value in axes.items()}
         try:
-            yield nth, shown, base.replace(**{"seed": first + seed, **axes})
+            scenario: Scenario | str = base.replace(**{"seed": first + seed, **axes})
         except _bbrlab.ScenarioError as error:
             # Each value is valid by itself, and this combination is not.
-            yield nth, {**shown, "seed": first + seed}, str(error)
+            scenario, shown["seed"] = str(error), first + seed
+        yield nth, _key(scenario, shown), shown, scenario
 
 
 def _text(value: Any) -> str:
@@ -133,18 +162,33 @@ def _name(value: Any) -> str:
     return str(getattr(value, "__name__", value))
 
 
-def _key(job: Job) -> str:
-    """Name of a run by its contents: scenario, seed and version."""
-    _, axes, scenario = job
-    contents = scenario.to_json() if isinstance(scenario, Scenario) else json.dumps(axes, sort_keys=True)
-    text = f"{_bbrlab.__version__}\n{contents}"
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
+def _key(scenario: Scenario | str, axes: dict[str, Any]) -> str:
+    """Name of a run by its contents: scenario, seed, version, and the sources of algorithms in Python."""
+    if isinstance(scenario, Scenario):
+        contents = [scenario.to_json(), *(f"{index} {_source(kind) or kind}" for index, kind in scenario._flows)]
+    else:
+        contents = [json.dumps(axes, sort_keys=True)]
+    return hashlib.sha256("\n".join([_bbrlab.__version__, *contents]).encode()).hexdigest()[:32]
+
+
+@functools.lru_cache
+def _source(kind: Any) -> str | None:
+    """What names an algorithm in Python and all that it inherits: two of one name differ in their sources. None: not known."""
+    if isinstance(kind, functools.partial):
+        inner = _source(kind.func)
+        return None if inner is None else f"{inner}\n{kind.args!r}\n{sorted(kind.keywords.items())!r}"
+    own = inspect.getmro(kind) if inspect.isclass(kind) else (kind,)
+    own = tuple(one for one in own if one is not object and not one.__module__.startswith("bbrlab."))
+    try:
+        return "\n".join(f"{one.__module__}.{one.__qualname__}\n{inspect.getsource(one)}" for one in own)
+    except (OSError, TypeError, AttributeError):
+        return None
 
 
 def run_one(job: Job, packets_max: float) -> Row:
     """Runs a job. Called on workers."""
-    nth, axes, scenario = job
-    row: Row = {"run": nth, "key": _key(job), "seed": 0, **axes, "error": None}
+    nth, key, axes, scenario = job
+    row: Row = {"run": nth, "key": key, "seed": 0, **axes, "error": None}
     if not isinstance(scenario, Scenario):
         return {**row, "error": f"ScenarioError: {scenario}", **dict.fromkeys(_bbrlab.FIGURES)}
     row["seed"] = int(scenario.to_dict().get("seed", 1))
@@ -189,18 +233,21 @@ class _Store:
             partitioning=pyarrow.dataset.HivePartitioning(text) if self.partition else None,
         )  # fmt: skip
 
-    def table(self, columns: list[str] | None = None) -> Any:
-        """The runs, each once, in their order: of one that failed and was repeated, what came of it at last."""
+    def table(self, keys: Any) -> Any:
+        """The runs with these keys, in their order: of one that failed and was repeated, what came of it at last."""
         import pyarrow
         import pyarrow.compute
 
-        table = self.dataset().to_table(columns=columns)
-        # Of the rows of a key, one without an error comes last.
-        table = table.take(pyarrow.compute.sort_indices(table, [("key", "ascending"), ("error", "ascending")]))
-        keys = table["key"].combine_chunks()
-        is_last = pyarrow.compute.not_equal(keys[:-1], keys[1:])
-        last = pyarrow.concat_arrays([is_last, pyarrow.array([True])]) if len(keys) else pyarrow.array([], pyarrow.bool_())
-        return table.filter(last).sort_by("run")
+        table = self.dataset().to_table()
+        # Numbers are those of this sweep: another one may have made the run.
+        places = pyarrow.compute.index_in(table["key"], value_set=keys).cast(pyarrow.int64())
+        table = table.set_column(table.column_names.index("run"), "run", places)
+        table = table.filter(pyarrow.compute.is_valid(table["run"]))
+        # Of the rows of a run, one without an error comes last.
+        table = table.take(pyarrow.compute.sort_indices(table, [("run", "ascending"), ("error", "ascending")]))
+        runs = table["run"].combine_chunks()
+        is_last = pyarrow.compute.not_equal(runs[:-1], runs[1:])
+        return table.filter(pyarrow.concat_arrays([is_last, pyarrow.array([True])]) if len(runs) else is_last)
 
     def _names(self) -> list[str]:
         import pyarrow.fs
@@ -218,15 +265,14 @@ class _Store:
         with self.files.open_input_file(names[0]) as file:
             return pyarrow.parquet.read_schema(file)
 
-    def keys(self) -> frozenset[str]:
-        """Keys of the runs that are there, except those that failed."""
-        if not self._names():
-            return frozenset()
-        found: set[str] = set()
-        for batch in self.dataset().to_batches(columns=["key", "error"]):
-            rows = zip(batch["key"].to_pylist(), batch["error"].to_pylist(), strict=True)
-            found.update(key for key, error in rows if error is None)
-        return frozenset(found)
+    def keys(self) -> array[int]:
+        """The first halves of the keys of the runs that are there, except those that failed, sorted: 8 bytes a run."""
+        found = array("Q")
+        if self._names():
+            for batch in self.dataset().to_batches(columns=["key", "error"]):
+                rows = zip(batch["key"].to_pylist(), batch["error"].to_pylist(), strict=True)
+                found.extend(_number(key) for key, error in rows if error is None)
+        return array("Q", sorted(found))
 
     def write(self, rows: list[Row]) -> None:
         """Writes a batch."""

@@ -152,15 +152,68 @@ def test_a_full_disk_loses_nothing_that_was_written(tmp_path, monkeypatch):
 
 def test_jobs_are_made_as_they_are_needed():
     jobs = bbrlab._sweep._jobs(bbrlab.Scenario(BASE), {"loss": [n / 1e6 for n in range(10**6)], "rtt": ["10ms"] * 10**6}, 5)
-    assert next(jobs)[1] == {"axis_loss": 0.0, "axis_rtt": "10ms"}
+    assert next(jobs)[2] == {"axis_loss": 0.0, "axis_rtt": "10ms"}
 
 
-def test_batches_follow_what_tasks_cost(monkeypatch):
-    monkeypatch.setattr(bbrlab._executor, "BATCH_S", 0.05)
-    monkeypatch.setattr(bbrlab._executor, "WAITING_MAX", 2)
-    with ThreadPoolExecutor(1) as pool:
-        sizes = [len(batch) for batch in bbrlab._executor.batches(time.sleep, iter([0.001] * 200 + [0.01] * 200), pool)]
-    assert sum(sizes) == 400 and max(sizes) > 3 * sizes[-2], sizes
+@pytest.mark.parametrize("tasks", [[0.0] + [0.02] * 60, [0.001] * 200 + [0.02] * 40], ids=["first is quick", "later are slow"])
+def test_batches_follow_what_tasks_cost(monkeypatch, tasks):
+    monkeypatch.setattr(bbrlab._executor, "BATCH_S", 0.1)
+    with ThreadPoolExecutor(4) as pool:
+        begun = time.monotonic()
+        sizes = [len(batch) for batch in bbrlab._executor.batches(time.sleep, iter(tasks), pool)]
+        seconds = time.monotonic() - begun
+    # Four workers share the work: far less than one would take, whatever the first tasks cost.
+    assert sum(sizes) == len(tasks) and max(sizes) < len(tasks) / 4 and seconds < 0.7 * sum(tasks), (sizes, seconds)
+
+
+def test_an_engine_of_many_workers_is_kept_busy():
+    busy, most, lock = 0, 0, threading.Lock()
+
+    def task(_):
+        nonlocal busy, most
+        with lock:
+            busy, most = busy + 1, max(most, busy + 1)
+        time.sleep(0.005)
+        with lock:
+            busy -= 1
+
+    with ThreadPoolExecutor(100) as pool:
+        assert sum(len(batch) for batch in bbrlab._executor.batches(task, iter(range(2000)), pool)) == 2000
+    assert most > 80
+
+
+CLASS = """
+import bbrlab
+class Mine(bbrlab.Algorithm):
+    def on_ack(self, ack):
+        self.cwnd_packets = WINDOW
+"""
+
+
+def test_an_algorithm_that_has_changed_is_run_again(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "four.py").write_text(CLASS.replace("WINDOW", "4"))
+    (tmp_path / "forty.py").write_text(CLASS.replace("WINDOW", "40"))
+    import forty
+    import four
+
+    base = {"rate": "10mbit", "rtt": "40ms", "duration": "1s"}
+    apart = [bbrlab.sweep(base, vary={"flows": [[one.Mine]]}).rows[0]["goodput_bps"] for one in (four, forty)]
+    assert apart[1] > 5 * apart[0]
+    one = bbrlab.sweep(base, vary={"flows": [[four.Mine], [forty.Mine]]}, out=tmp_path / "out").to_arrow()
+    assert one["goodput_bps"].to_pylist() == apart
+    space = {}
+    exec(CLASS.replace("WINDOW", "4"), space)
+    with pytest.raises(ValueError, match="Mine has none; define it in a file"):
+        bbrlab.sweep(base, flows=[space["Mine"]], vary={"rtt": ["10ms"]}, out=tmp_path / "out")
+
+
+def test_a_sweep_that_has_grown_is_that_of_a_fresh_place(tmp_path):
+    base = {"rate": "10mbit", "duration": "1s"}
+    bbrlab.sweep(base, vary={"rtt": ["10ms", "40ms"]}, out=tmp_path / "a")
+    grown = bbrlab.sweep(base, vary={"rtt": ["20ms", "10ms", "40ms"]}, out=tmp_path / "a")
+    fresh = bbrlab.sweep(base, vary={"rtt": ["20ms", "10ms", "40ms"]}, out=tmp_path / "b")
+    assert grown.to_arrow().equals(fresh.to_arrow()) and len(grown) == 3
 
 
 def test_dask_loses_nothing_when_a_worker_is_killed(wanted, monkeypatch):
@@ -186,8 +239,9 @@ def test_dask_loses_nothing_when_a_worker_is_killed(wanted, monkeypatch):
 def test_the_tasks_of_a_job_array_give_the_table_of_one_run(tmp_path):
     (tmp_path / "sweep.toml").write_text('rate = "10mbit"\nduration = "1s"\n[[vary]]\nname = "rtt"\nvalues = ["10ms..80ms:8"]\n')
     subprocess.run([BBRLAB, "sweep", tmp_path / "sweep.toml", "--out", tmp_path / "one"], check=True, capture_output=True)
-    for task in ("2", "1", "3"):
-        shard = {"SLURM_ARRAY_TASK_ID": task, "SLURM_ARRAY_TASK_COUNT": "3", "BBRLAB": BBRLAB}
+    # The third task is submitted alone, again.
+    for task, count in (("2", "3"), ("1", "3"), ("3", "1")):
+        shard = {"SLURM_ARRAY_TASK_ID": task, "SLURM_ARRAY_TASK_COUNT": count, "SHARDS": "3", "BBRLAB": BBRLAB}
         words = [ROOT / "contrib/slurm-sweep.sh", tmp_path / "sweep.toml", tmp_path / "many"]
         subprocess.run(words, check=True, capture_output=True, env={**os.environ, **shard})
     assert (tmp_path / "one/runs.parquet").read_bytes() == (tmp_path / "many/runs.parquet").read_bytes()
@@ -280,6 +334,7 @@ def test_mpi_gives_the_same_rows(wanted, tmp_path):
         ({"vary": {"rtt": []}}, "no list of values"),
         ({"vary": VARY, "repeat": 0}, "at least 1"),
         ({"vary": {"rtt": ["10ms", "10"]}}, "as in 40ms"),
+        ({"vary": {"seed": [1, 2]}, "repeat": 2}, "seed: it goes with repeat=1"),
         ({"vary": VARY, "partition": ["rate"]}, "no axis; there are rtt, loss"),
     ],
 )
