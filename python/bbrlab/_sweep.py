@@ -44,7 +44,7 @@ class Sweep:
         if self.out is None or self._plan is None:
             return pyarrow.Table.from_pylist(self.rows)
         keys = pyarrow.array(job[1] for job in _jobs(*self._plan))
-        return _Store(self.out, self.partition).table(keys)
+        return _Store(self.out, _kinds(self._plan[1]), self.partition).table(keys)
 
     def __len__(self) -> int:
         return self._runs
@@ -88,7 +88,7 @@ def sweep(
         raise ValueError("vary: seed: it goes with repeat=1; `repeat` sets successive seeds itself")
     if unknown := [name for name in partition if name not in vary]:
         raise ValueError(f"partition: {unknown[0]!r} is no axis; there are {', '.join(vary)}")
-    store = _Store(os.fspath(out), tuple(partition)) if out is not None else None
+    store = _Store(os.fspath(out), _kinds(vary), tuple(partition)) if out is not None else None
     known = store.keys() if store else array("Q")
     rows: list[Row] = []
     done, total = 0, math.prod(len(values) for values in vary.values()) * repeat
@@ -140,18 +140,27 @@ def _sourceless(base: Scenario, vary: Mapping[str, Sequence[Any]]) -> str | None
 
 def _jobs(base: Scenario, vary: Mapping[str, Sequence[Any]], repeat: int) -> Iterator[Job]:
     first = int(base.to_dict().get("seed", 1))
-    # A column has one type: numbers, or text.
-    are_numbers = {name: all(type(value) in (int, float) for value in values) for name, values in vary.items()}
+    kinds = _kinds(vary)
     combinations = itertools.product(*vary.values())
     for nth, (values, seed) in enumerate((values, seed) for values in combinations for seed in range(repeat)):
         axes = dict(zip(vary, values, strict=True))
-        shown = {f"axis_{name}": value if are_numbers[name] else _text(value) for name, value in axes.items()}
+        shown = {f"axis_{name}": _text(value) if kinds[name] is str else kinds[name](value) for name, value in axes.items()}
         try:
             scenario: Scenario | str = base.replace(**{"seed": first + seed, **axes})
         except _bbrlab.ScenarioError as error:
             # Each value is valid by itself, and this combination is not.
             scenario, shown["seed"] = str(error), first + seed
         yield nth, _key(scenario, shown), shown, scenario
+
+
+def _kinds(vary: Mapping[str, Sequence[Any]]) -> dict[str, type[Any]]:
+    """The type of each axis's column: int, float or str."""
+
+    def kind(values: Sequence[Any]) -> type[Any]:
+        kinds = {type(value) for value in values}
+        return int if kinds == {int} else float if kinds <= {int, float} else str
+
+    return {name: kind(values) for name, values in vary.items()}
 
 
 def _text(value: Any) -> str:
@@ -173,7 +182,7 @@ def _key(scenario: Scenario | str, axes: dict[str, Any]) -> str:
 
 @functools.lru_cache
 def _source(kind: Any) -> str | None:
-    """What names an algorithm in Python and all that it inherits: two of one name differ in their sources. None: not known."""
+    """Modules, names and sources of an algorithm in Python and of its bases; None if they cannot be read."""
     if isinstance(kind, functools.partial):
         inner = _source(kind.func)
         return None if inner is None else f"{inner}\n{kind.args!r}\n{sorted(kind.keywords.items())!r}"
@@ -203,11 +212,19 @@ def run_one(job: Job, packets_max: float) -> Row:
 class _Store:
     """Parquet files in a directory or at a URL, one for each batch and partition, each written whole or not at all."""
 
-    def __init__(self, path: str, partition: tuple[str, ...] = ()) -> None:
+    def __init__(self, path: str, kinds: Mapping[str, type[Any]], partition: tuple[str, ...] = ()) -> None:
+        import pyarrow
         import pyarrow.fs
 
         self.path = path
         self.partition = tuple(f"axis_{name}" for name in partition)
+        of = {int: pyarrow.int64(), float: pyarrow.float64(), str: pyarrow.string()}
+        # A partition's values stand in the names of directories, as text.
+        axes = {f"axis_{name}": pyarrow.string() if name in partition else of[kind] for name, kind in kinds.items()}
+        fixed = {"run": of[int], "key": of[str], "seed": of[int]}
+        figures = dict.fromkeys(_bbrlab.FIGURES, of[float])
+        #: Columns of a row, with their types.
+        self.columns = {**fixed, **axes, "error": of[str], **figures}
         if "://" not in path:
             self.files, self.root = pyarrow.fs.LocalFileSystem(), os.path.abspath(path)
         else:
@@ -225,12 +242,11 @@ class _Store:
         import pyarrow
         import pyarrow.dataset
 
+        # Files of sweeps over other axes lack columns, which are null there, or have others, which are left out.
         text = pyarrow.schema([(name, pyarrow.string()) for name in self.partition])
-        # A batch whose runs all failed has columns of nulls: their type comes from the others.
-        whole = pyarrow.unify_schemas([self._schema(), text])
         return pyarrow.dataset.dataset(
-            self._names(), filesystem=self.files, format="parquet", schema=whole, partition_base_dir=self.root,
-            partitioning=pyarrow.dataset.HivePartitioning(text) if self.partition else None,
+            self._names(), filesystem=self.files, format="parquet", schema=pyarrow.schema(list(self.columns.items())),
+            partition_base_dir=self.root, partitioning=pyarrow.dataset.HivePartitioning(text) if self.partition else None,
         )  # fmt: skip
 
     def table(self, keys: Any) -> Any:
@@ -255,16 +271,6 @@ class _Store:
         found = self.files.get_file_info(pyarrow.fs.FileSelector(self.root, recursive=True))
         return sorted(one.path for one in found if one.path.endswith(".parquet"))
 
-    def _schema(self) -> Any:
-        import pyarrow
-        import pyarrow.parquet
-
-        names = self._names()
-        if not names:
-            raise ValueError(f"{self.path}: it holds no run")
-        with self.files.open_input_file(names[0]) as file:
-            return pyarrow.parquet.read_schema(file)
-
     def keys(self) -> array[int]:
         """The first halves of the keys of the runs that are there, except those that failed, sorted: 8 bytes a run."""
         found = array("Q")
@@ -288,9 +294,7 @@ class _Store:
         import pyarrow.fs
         import pyarrow.parquet
 
-        figures = {name: pyarrow.float64() for name in _bbrlab.FIGURES}
-        kinds = {"run": pyarrow.int64(), "key": pyarrow.string(), "seed": pyarrow.int64(), "error": pyarrow.string(), **figures}
-        columns = {name: pyarrow.array([row[name] for row in rows], kinds.get(name)) for name in rows[0]}
+        columns = {name: pyarrow.array([row[name] for row in rows], self.columns[name]) for name in rows[0]}
         whole = io.BytesIO()
         pyarrow.parquet.write_table(pyarrow.table(columns), whole)
         name = hashlib.sha256("".join(row["key"] for row in rows).encode()).hexdigest()[:32]
