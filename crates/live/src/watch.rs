@@ -177,11 +177,14 @@ impl Watcher {
         let since_s = self.sampled_ns.map(|then| now_ns.saturating_sub(then) as f64 / 1e9);
         let mut past = BTreeMap::new();
         let mut seen = Vec::new();
-        for one in all.iter().filter(|one| filter.takes(one)) {
+        for one in all {
             let Some(info) = one.info else { continue };
             let count = count(&info);
-            seen.push(shown(one, &info, count, self.past.get(&one.cookie).copied(), since_s));
+            // Of the others too: a connection that the filter takes later did not begin then.
             past.insert(one.cookie, count);
+            if filter.takes(one) {
+                seen.push(shown(one, &info, count, self.past.get(&one.cookie).copied(), since_s));
+            }
         }
         (self.past, self.sampled_ns) = (past, Some(now_ns));
         seen
@@ -315,6 +318,21 @@ mod tests {
         assert_eq!((second[1].goodput_bps, second[1].retransmit_ratio), (None, Some(0.25)));
         assert_eq!(watcher.compare(&[after], &all, 4_000_000_000)[0].goodput_bps, Some(0.0));
         assert_eq!(watcher.past.len(), 1, "what is closed is forgotten");
+    }
+
+    #[test]
+    fn a_connection_that_the_filter_takes_later_did_not_begin_then() {
+        let mut watcher = Watcher::default();
+        let using = |cc: &str, acked: u64| {
+            let mut one = connection(7, "192.0.2.9:50000", |info| (info.bytes_sent, info.bytes_acked) = (acked, acked));
+            one.congestion_control = Some(cc.to_owned());
+            [one]
+        };
+        let filter = Filter { cc: Some("bbr".to_owned()), ..Filter::default() };
+        watcher.compare(&using("cubic", 1 << 21), &filter, 1_000_000_000);
+        assert!(watcher.compare(&using("cubic", 1 << 21), &filter, 2_000_000_000).is_empty());
+        let taken = watcher.compare(&using("bbr", (1 << 21) + 1_000), &filter, 3_000_000_000);
+        assert_eq!(taken[0].goodput_bps, Some(8_000.0));
     }
 
     #[test]
