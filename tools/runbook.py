@@ -19,7 +19,7 @@ HERE = pathlib.Path(__file__).resolve()
 DOCUMENT = HERE.parents[1] / "docs/roll-out.md"
 # Bytes of a download: some seconds on the link, so that the guide's first look finds it.
 SIZE = 6_000_000
-# What a command must say, by its first words.
+# Regular expressions that the output of a command must match, by the command's first words.
 PROMISES = {
     "bbrlab advise --from live": r"^(Use|Perhaps|Don't change)",
     "bbrlab watch --once": r"^ +443 ",
@@ -91,7 +91,7 @@ def run(heading, line, root):
     print(done.stdout + done.stderr, flush=True)
     assert done.returncode == 0, f"{line}: exit status {done.returncode}"
     for words, promise in PROMISES.items():
-        if line.startswith(words) and "--dry-run" in words or line.startswith(words) and "--dry-run" not in line:
+        if line.startswith(words) and ("--dry-run" in line) == ("--dry-run" in words):
             assert re.search(promise, done.stdout, re.MULTILINE), f"{line}: it does not say {promise}"
     if "ab split" in line:
         time.sleep(8)

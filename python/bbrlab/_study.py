@@ -63,7 +63,7 @@ class Study(Record):
 
 @dataclass(frozen=True)
 class _Kept:
-    """What is left of a study when it is pickled."""
+    """A pickled study: its document and its page, without the native object."""
 
     document: str
     headline: str
@@ -123,7 +123,7 @@ class Tuned(Study):
 
     @property
     def headline(self) -> str:
-        """Whether the setting pays off on unseen paths."""
+        """One sentence: how the setting does on unseen paths, compared with the defaults."""
         return str(self._native.headline)
 
     def save(self, path: str | os.PathLike[str]) -> None:

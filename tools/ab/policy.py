@@ -14,6 +14,7 @@ import json
 import os
 import pathlib
 import random
+import resource
 import shutil
 import signal
 import subprocess
@@ -110,7 +111,8 @@ class PolicyTrial(Trial):
         """The kernel ends the command for want of memory, or refuses it memory."""
         limit = pathlib.Path(f"/sys/fs/cgroup/memory/{self.cgroup.name}")
         if not limit.parent.is_dir():
-            change = self.change(preexec_fn=lambda: __import__("resource").setrlimit(9, (30 << 20, 30 << 20)))
+            limit_memory = lambda: resource.setrlimit(resource.RLIMIT_AS, (30 << 20, 30 << 20))
+            change = self.change(preexec_fn=limit_memory)
             change.communicate(timeout=END_S)
             return self.allowed()
         limit.mkdir()

@@ -12,9 +12,9 @@ const SILENT: [&str; 2] = ["--quiet", "-q"];
 
 /// The command for the page's reader to repeat, with additional facts.
 pub fn provenance(facts: &[(&str, String)]) -> Provenance {
-    let facts = facts.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
-    let version = ("version".to_owned(), format!("bbrlab {}", env!("CARGO_PKG_VERSION")));
-    Provenance { command: command(std::env::args_os().skip(1)), facts: facts.chain([version]).collect() }
+    let version = ("version", format!("bbrlab {}", env!("CARGO_PKG_VERSION")));
+    let facts = Provenance::of_facts(facts.iter().cloned().chain([version]));
+    Provenance { command: command(std::env::args_os().skip(1)), ..facts }
 }
 
 /// Formats a command line of `bbrlab` with these arguments.

@@ -324,9 +324,9 @@ mod tests {
     fn a_connection_that_the_filter_takes_later_did_not_begin_then() {
         let mut watcher = Watcher::default();
         let using = |cc: &str, acked: u64| {
-            let mut one = connection(7, "192.0.2.9:50000", |info| (info.bytes_sent, info.bytes_acked) = (acked, acked));
-            one.congestion_control = Some(cc.to_owned());
-            [one]
+            let one = connection(7, "192.0.2.9:50000", |_| {});
+            let info = one.info.map(|info| TcpInfo { bytes_sent: acked, bytes_acked: acked, ..info });
+            [sock_diag::Connection { info, congestion_control: Some(cc.to_owned()), ..one }]
         };
         let filter = Filter { cc: Some("bbr".to_owned()), ..Filter::default() };
         watcher.compare(&using("cubic", 1 << 21), &filter, 1_000_000_000);

@@ -30,7 +30,7 @@ pub struct Answer {
     /// Its first sentence, where the command has one.
     #[pyo3(get)]
     headline: String,
-    /// What the command writes beside it: the parameter file of a tuning.
+    /// Parameter file of a tuning; empty for the other studies.
     #[pyo3(get)]
     file: String,
     report: Report,
@@ -116,7 +116,7 @@ fn paths_of(kind: &str, value: &str) -> PyResult<paths::Population> {
     paths::Population::from_toml(&text).map_err(|fault| error::at(place, &fault))
 }
 
-/// What to search.
+/// The parameters to search, and how long.
 #[derive(Deserialize)]
 struct Search {
     algorithm: String,

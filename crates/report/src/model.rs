@@ -68,6 +68,14 @@ pub struct Provenance {
     pub facts: Vec<(String, String)>,
 }
 
+impl Provenance {
+    /// These facts, without a command.
+    pub fn of_facts<'a>(facts: impl IntoIterator<Item = (&'a str, String)>) -> Self {
+        let facts = facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+        Self { command: String::new(), facts }
+    }
+}
+
 /// One number of the answer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Number {

@@ -10,6 +10,7 @@ mod error;
 pub mod judgement;
 pub mod measured;
 pub mod paths;
+mod policy_file;
 pub mod product;
 pub mod quotes;
 pub mod ss;

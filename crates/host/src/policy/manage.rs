@@ -171,7 +171,8 @@ fn note(places: &HostPaths, names: &[String]) -> Result<()> {
     })
 }
 
-/// Notes what the policy in force needs. A full disk leaves a longer list, of which `recover` unloads what nothing needs.
+/// Writes the list of the algorithms that the policy in force needs. If the disk is full, the old list stays; [`recover`] unloads what is on
+/// it and no longer needed.
 fn keep_note(places: &HostPaths, needed: &[String]) {
     if needed.is_empty() {
         forget(places);

@@ -399,10 +399,7 @@ pub fn report(test: &Experiment, found: &Findings, title: &str, version: &str) -
     Report {
         title: title.to_owned(),
         subtitle: answer(test, found),
-        provenance: Provenance {
-            command: String::new(),
-            facts: facts.map(|(name, value)| (name.to_owned(), value)).to_vec(),
-        },
+        provenance: Provenance::of_facts(facts),
         numbers: numbers.collect(),
         lead: vec![forest(test, found)],
         sections: [

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use super::page::what;
 use super::{Comparison, Experiment, Findings, Prefixes, SegmentBy};
 use crate::judgement::Judgement;
+use crate::policy_file;
 use bbrlab_stats::number::gain;
 use bbrlab_stats::plural::counted;
 
@@ -118,15 +119,10 @@ pub fn policy(test: &Experiment, found: &Findings, prefixes: &Prefixes, version:
             }
             _ => {}
         }
-        let _ = writeln!(text, "algorithm = {:?}", test.arms[arm].algorithm);
-        if arm > 0 {
-            text += "holdout = \"2%\"\n";
-        }
+        text += &policy_file::algorithm(&test.arms[arm].algorithm, arm > 0);
     }
     if rules == 0 {
-        text += "\n# Keep the default: no class has evidence for another congestion control. A policy needs a rule:\n\
-                 [[rule]]\nname = \"all\"\n";
-        let _ = writeln!(text, "algorithm = {control:?}");
+        text += &policy_file::keep_default(control);
     }
     text
 }

@@ -85,18 +85,13 @@ pub fn report(study: &Study, title: &str, version: &str) -> Report {
     Report {
         title: title.to_owned(),
         subtitle: answer::answer(study),
-        provenance: Provenance {
-            command: String::new(),
-            facts: [
-                ("compared", study.design.algorithms.join(", ")),
-                ("users", study.users.len().to_string()),
-                ("ran in", "the simulator".to_owned()),
-                ("seed", study.seed.to_string()),
-                ("version", format!("bbrlab {version}")),
-            ]
-            .map(|(name, value)| (name.to_owned(), value))
-            .to_vec(),
-        },
+        provenance: Provenance::of_facts([
+            ("compared", study.design.algorithms.join(", ")),
+            ("users", study.users.len().to_string()),
+            ("ran in", "the simulator".to_owned()),
+            ("seed", study.seed.to_string()),
+            ("version", format!("bbrlab {version}")),
+        ]),
         numbers: answer::numbers(study),
         lead: vec![answer::forest(study)],
         sections,

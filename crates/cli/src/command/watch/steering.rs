@@ -70,7 +70,8 @@ impl Steering {
     fn read_policy(&self) {
         self.rules.clear();
         let force = bbrlab_host::policy::in_force(&bbrlab_host::host_paths::HostPaths::default()).ok().flatten();
-        self.is_in_force.set(force.is_some().into());
+        // A program that was taken from its cgroup decides on nothing.
+        self.is_in_force.set(force.as_ref().is_some_and(|force| force.is_attached).into());
         let Some((force, counters)) =
             force.and_then(|force| Some((force.counters().ok()?, force))).map(|(c, f)| (f, c))
         else {

@@ -43,19 +43,14 @@ pub fn report(answer: &Answer, version: &str) -> Report {
     Report {
         title: verdict(advice),
         subtitle: format!("{} {}", headline(advice, objective), why(advice)),
-        provenance: Provenance {
-            command: String::new(),
-            facts: [
-                ("in use now", advice.candidates[0].flow.clone()),
-                ("objective", objective.name.to_owned()),
-                ("paths drawn", advice.paths.len().to_string()),
-                ("ran in", "the simulator".to_owned()),
-                ("seed", seed.to_string()),
-                ("version", format!("bbrlab {version}")),
-            ]
-            .map(|(name, value)| (name.to_owned(), value))
-            .to_vec(),
-        },
+        provenance: Provenance::of_facts([
+            ("in use now", advice.candidates[0].flow.clone()),
+            ("objective", objective.name.to_owned()),
+            ("paths drawn", advice.paths.len().to_string()),
+            ("ran in", "the simulator".to_owned()),
+            ("seed", seed.to_string()),
+            ("version", format!("bbrlab {version}")),
+        ]),
         numbers: numbers(advice),
         lead: vec![forest(advice)],
         sections: notes(advice, said)

@@ -8,6 +8,7 @@ use bbrlab_stats::number::significant;
 use super::text::headline;
 use super::{Answer, SURE};
 use crate::paths::Kind;
+use crate::policy_file;
 
 /// Lines of a rule's conditions; none if no rule can name the class.
 pub(super) fn conditions(kind: &Kind) -> Vec<String> {
@@ -26,8 +27,8 @@ pub(super) fn conditions(kind: &Kind) -> Vec<String> {
     lines
 }
 
-/// Writes the policy of the answers to [`Prepared::by_class`](super::Prepared::by_class): a rule for each class in which the advice is sure of another
-/// algorithm than the one in use. The evidence stands beside each; the other classes keep the default.
+/// Writes the policy of the answers to [`Prepared::by_class`](super::Prepared::by_class): a rule for each class in which the advice is sure
+/// of another algorithm than the one in use. The evidence stands beside each; the other classes keep the default.
 pub fn policy(answers: &[Answer], version: &str) -> String {
     let current = answers.first().map_or("cubic", |answer| &answer.advice.candidates[0].flow);
     let mut text = format!(
@@ -50,12 +51,10 @@ pub fn policy(answers: &[Answer], version: &str) -> String {
         rules += 1;
         let _ = writeln!(text, "[[rule]]\nname = {name:?}");
         conditions(kind).iter().for_each(|line| text += &format!("{line}\n"));
-        let _ = writeln!(text, "algorithm = {:?}\nholdout = \"2%\"", advice.candidates[advice.choice].flow);
+        text += &policy_file::algorithm(&advice.candidates[advice.choice].flow, true);
     }
     if rules == 0 {
-        text += "\n# Keep the default: no class has evidence for another congestion control. A policy needs a rule:\n\
-                 [[rule]]\nname = \"all\"\n";
-        let _ = writeln!(text, "algorithm = {current:?}");
+        text += &policy_file::keep_default(current);
     }
     text
 }

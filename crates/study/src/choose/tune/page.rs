@@ -99,19 +99,14 @@ impl Answer<'_> {
                 .chain([verdict(tuned)])
                 .collect::<Vec<_>>()
                 .join(" "),
-            provenance: Provenance {
-                command: String::new(),
-                facts: [
-                    ("objective", objective.name.to_owned()),
-                    ("settings tried", (tuned.budget.settings * (tuned.budget.generations + 1)).to_string()),
-                    ("judged on", format!("{} unseen paths", tuned.budget.held_out)),
-                    ("ran in", "the simulator".to_owned()),
-                    ("seed", seed.to_string()),
-                    ("version", format!("bbrlab {version}")),
-                ]
-                .map(|(name, value)| (name.to_owned(), value))
-                .to_vec(),
-            },
+            provenance: Provenance::of_facts([
+                ("objective", objective.name.to_owned()),
+                ("settings tried", (tuned.budget.settings * (tuned.budget.generations + 1)).to_string()),
+                ("judged on", format!("{} unseen paths", tuned.budget.held_out)),
+                ("ran in", "the simulator".to_owned()),
+                ("seed", seed.to_string()),
+                ("version", format!("bbrlab {version}")),
+            ]),
             numbers: numbers(tuned),
             lead: vec![forest(tuned)],
             sections: vec![
