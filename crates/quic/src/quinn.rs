@@ -44,7 +44,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use bbrlab_core::{AckBatch, AckInfo, AlgorithmConfig, Controller, Init, OpenAck, Time};
-use quinn_proto::RttEstimator;
 use quinn_proto::congestion::{self, ControllerFactory, ControllerMetrics};
 
 use crate::Result;
@@ -271,7 +270,14 @@ impl congestion::Controller for Adapter {
     }
 
     #[cfg(not(bbrlab_quinn_patched))]
-    fn on_ack(&mut self, now: Instant, sent: Instant, bytes: u64, _app_limited: bool, _rtt: &RttEstimator) {
+    fn on_ack(
+        &mut self,
+        now: Instant,
+        sent: Instant,
+        bytes: u64,
+        _app_limited: bool,
+        _rtt: &quinn_proto::RttEstimator,
+    ) {
         self.on_bytes_acked(now, sent, bytes);
     }
 

@@ -16,12 +16,12 @@ const FORGOTTEN: Span = Span::secs(60);
 /// Packets in order of transmission. The lost ones are kept in case that they are acknowledged after all.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
-    sent: VecDeque<Packet>,
+    pub(super) sent: VecDeque<Packet>,
     lost: VecDeque<Packet>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Packet {
+pub(super) struct Packet {
     id: PacketId,
     sent: Instant,
     token: PacketToken,

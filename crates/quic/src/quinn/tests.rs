@@ -108,7 +108,7 @@ impl Calls {
     }
 
     fn is_bounded(&mut self, under_way: usize) -> bool {
-        self.adapter.flow().ledger.len() <= under_way + 500
+        self.adapter.flow().ledger.sent.len() <= under_way + 500
     }
 }
 
