@@ -13,7 +13,7 @@
 //!
 //! CUBIC and Reno run as designed. BBR needs a pacing rate, which quinn's trait lacks: [`Factory::new`] refuses it, and
 //! `window_only` runs it by its window alone. quinn then paces at 5/4 of the window per smoothed round trip, while BBR's window
-//! is twice what the path holds: a queue of about one BDP remains, and gains below one do not drain it.
+//! is twice what the path holds: a queue of one to two BDP remains, and gains below one do not drain it.
 //!
 //! # What quinn does not report
 //!
@@ -71,7 +71,7 @@ pub struct Factory {
 
 /// Creates a factory of an algorithm that needs a pacing rate, without one.
 ///
-/// quinn paces by the window instead, so BBR keeps a standing queue of about one BDP: see the module.
+/// quinn paces by the window instead, so BBR keeps a standing queue of one to two BDP: see the module.
 #[cfg(not(bbrlab_quinn_patched))]
 pub fn window_only(text: &str) -> Result<Factory> {
     crate::algorithm(text).map(Factory::with)
