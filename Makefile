@@ -147,8 +147,9 @@ kernels-aarch64: ## every algorithm in Debian's aarch64 kernels under QEMU, with
 	@tools/setup.sh kernels-aarch64
 	tools/kernels/aarch64.sh
 
-quic: ## our algorithms in s2n-quic and noq: adapters under random days, scenarios between real endpoints in virtual time
-	cargo test --locked -p bbrlab-quic --features backend
+quic: ## our algorithms in s2n-quic, noq and quinn, the published and the patched: adapters under random days, real endpoints in virtual time
+	cargo test --locked -p bbrlab-quic --features backend,quinn
+	tools/quinn.sh
 
 host-long: build ## an A/B test over two emulated links, 10 million calls an algorithm beside native code, 1,000 loads and unloads under traffic, ten minutes of everything at once (hours)
 	BBRLAB=$(RELEASE) tools/ab.sh

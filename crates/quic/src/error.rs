@@ -41,6 +41,15 @@ pub enum Error {
         /// The reason.
         source: ParamError,
     },
+    /// The algorithm requires a pacing rate, which a controller of quinn cannot set.
+    #[cfg(feature = "quinn")]
+    #[error(
+        "{name} needs a pacing rate, and a controller of quinn has none; quinn::window_only({name:?}) runs it by its window alone"
+    )]
+    NeedsPacing {
+        /// The algorithm.
+        name: String,
+    },
     /// s2n-quic has no such controller.
     #[error("s2n-quic has no {text:?}; it has s2n:bbr and s2n:cubic")]
     NotInS2n {

@@ -9,10 +9,12 @@ pub mod backend;
 mod error;
 #[cfg(feature = "noq")]
 pub mod noq;
+#[cfg(feature = "quinn")]
+pub mod quinn;
 #[cfg(feature = "s2n")]
 pub mod s2n;
 
-#[cfg(all(test, any(feature = "s2n", feature = "noq")))]
+#[cfg(all(test, any(feature = "s2n", feature = "noq", feature = "quinn")))]
 mod random_transport;
 
 pub use algorithm::algorithm;

@@ -1,4 +1,4 @@
-//! Random event sequences for the tests of both adapters: packets sent, acknowledged, lost and discarded.
+//! Random event sequences for the tests of the adapters: packets sent, acknowledged, lost and discarded.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::Rng;
@@ -14,6 +14,7 @@ pub struct Packet<T> {
     pub number: u64,
     pub sent_us: u64,
     pub bytes: u32,
+    #[allow(dead_code, reason = "only the test of s2n reads it")]
     pub kept: T,
 }
 
