@@ -6,6 +6,7 @@
 #        tools/ab.sh ramp [TESTS [SECONDS]]    the same algorithm in both arms, under a growing load and a growing share
 #        tools/ab.sh faults [TRIALS]           kills, full disks, removed cgroups and other programs under load
 #        tools/ab.sh policy-faults|policy-load a policy under faults; 10,000 connections a second with half a million networks
+#        tools/ab.sh fleet [CONNECTIONS …]     memory and time of the report of a fleet's test, made from a model; needs no root
 #        tools/ab.sh containers                a policy from a container, for the connections of a pod; needs podman and runc
 #        tools/ab.sh cost [SECONDS]            cost of the program by hook, and 10,000 connections a second
 # SPDX-License-Identifier: Apache-2.0 OR MIT
@@ -19,6 +20,7 @@ production) exec tools/ab/production.sh "${@:2}" ;;
 ramp) exec tools/ab/ramp.sh "${@:2}" ;;
 faults) exec unshare -mn --propagation private python3 tools/ab/faults.py "${@:2}" ;;
 policy-faults | policy-load) exec unshare -mn --propagation private python3 tools/ab/policy.py "${1#policy-}" "${@:2}" ;;
+fleet) exec tools/ab/fleet.sh "${@:2}" ;;
 containers) exec tools/ab/containers.sh ;;
 cost) exec unshare -mn --propagation private python3 tools/ab/cost.py "${@:2}" ;;
 esac

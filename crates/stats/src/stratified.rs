@@ -11,7 +11,6 @@
 use bbrlab_core::Rng;
 
 use crate::bootstrap::normal;
-use crate::quantile::median_of_sorted;
 
 /// Number of independent values from which the median of a resample is drawn as a rank. Ours: the ranks' distribution
 /// is then normal to three digits.
@@ -81,53 +80,173 @@ pub fn mean(cells: impl Iterator<Item = Cell> + Clone, weights: &[f64], clusters
     Mean { mean: if values > 0.0 { mean } else { f64::NAN }, error, clusters, values }
 }
 
-/// One value with its stratum and cluster.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Value {
-    pub stratum: usize,
-    pub cluster: usize,
-    pub value: f64,
+/// The values of one arm in one stratum. Values are positive.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Values {
+    /// Each is a cluster of its own.
+    Apart(Vec<f64>),
+    /// Each with its cluster.
+    Clustered(Vec<(f64, u32)>),
 }
 
-/// The values of one arm in one stratum, sorted, each with its cluster.
+impl Values {
+    pub const fn len(&self) -> usize {
+        match self {
+            Self::Apart(values) => values.len(),
+            Self::Clustered(values) => values.len(),
+        }
+    }
+
+    pub const fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Sorts them; equal values in the order of their clusters.
+    pub fn sort(&mut self) {
+        match self {
+            Self::Apart(values) => values.sort_unstable_by(f64::total_cmp),
+            Self::Clustered(values) => values.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1))),
+        }
+    }
+
+    /// The value at a place.
+    pub fn at(&self, place: usize) -> f64 {
+        match self {
+            Self::Apart(values) => values[place],
+            Self::Clustered(values) => values[place].0,
+        }
+    }
+
+    /// All values.
+    pub fn iter(&self) -> impl Iterator<Item = f64> {
+        (0..self.len()).map(|place| self.at(place))
+    }
+
+    fn median(&self) -> f64 {
+        match self.len() {
+            0 => f64::NAN,
+            n if n % 2 == 1 => self.at(n / 2),
+            n => f64::midpoint(self.at(n / 2 - 1), self.at(n / 2)),
+        }
+    }
+
+    /// Median where the value at a place counts as often as `times` says; the plain one where none counts.
+    fn median_of_places(&self, times: &[u32]) -> f64 {
+        let total = times.iter().copied().map(u64::from).sum();
+        let all = times.iter().enumerate();
+        first_half(all.map(|(place, &times)| (place, times)), 0, total)
+            .map_or_else(|| self.median(), |place| self.at(place))
+    }
+}
+
+/// First item at which the counts, with those `before`, reach half of the total.
+fn first_half<T>(items: impl Iterator<Item = (T, u32)>, before: u64, total: u64) -> Option<T> {
+    let mut seen = before;
+    for (item, times) in items {
+        seen += u64::from(times);
+        if seen > 0 && 2 * seen >= total {
+            return Some(item);
+        }
+    }
+    None
+}
+
+/// A sorted stratum with its weight.
 #[derive(Clone, Debug)]
-struct Stratum {
+struct Stratum<'a> {
     weight: f64,
-    values: Vec<f64>,
-    clusters_of: Vec<usize>,
+    values: &'a Values,
+    middle: Middle,
 }
 
-/// Values of one arm in the strata that count. Values are positive.
+/// The middle of a large clustered stratum. A resample's median nearly always lies in it, and then the other values count only by
+/// their numbers.
+#[derive(Clone, Debug, Default)]
+struct Middle {
+    places: std::ops::Range<usize>,
+    /// Each cluster that is present, with the numbers of its values below the middle and in all.
+    clusters: Vec<(u32, u32, u32)>,
+}
+
+/// Minimum values of a stratum whose middle is looked at first. Ours: fewer are read as fast as the clusters' numbers.
+const MIDDLE_LEAST: usize = 1 << 16;
+
+impl Middle {
+    fn of(values: &Values, clusters: usize) -> Self {
+        let Values::Clustered(pairs) = values else { return Self::default() };
+        let n = pairs.len();
+        if n < MIDDLE_LEAST {
+            return Self::default();
+        }
+        let places = n / 2 - n / 16..n / 2 + n / 16;
+        let mut counts = vec![(0_u32, 0_u32); clusters];
+        for (place, &(_, cluster)) in pairs.iter().enumerate() {
+            let (below, all) = &mut counts[cluster as usize];
+            *below += u32::from(place < places.start);
+            *all += 1;
+        }
+        let present = counts.into_iter().enumerate().filter(|(_, (_, all))| *all > 0);
+        Self { places, clusters: present.map(|(cluster, (below, all))| (cluster as u32, below, all)).collect() }
+    }
+}
+
+impl Stratum<'_> {
+    /// Median where each cluster counts as often as `times` says; the plain one where none counts.
+    fn median_of_clusters(&self, times: &[u32]) -> f64 {
+        let Values::Clustered(pairs) = self.values else { return self.values.median() };
+        let counted =
+            |places: std::ops::Range<usize>| pairs[places].iter().map(|&(value, of)| (value, times[of as usize]));
+        let middle = &self.middle;
+        if !middle.places.is_empty() {
+            let sum = |count: fn(&(u32, u32, u32)) -> u32| {
+                let own = middle.clusters.iter().map(|one| u64::from(times[one.0 as usize]) * u64::from(count(one)));
+                own.sum::<u64>()
+            };
+            let (below, total) = (sum(|one| one.1), sum(|one| one.2));
+            let is_before = below > 0 && 2 * below >= total;
+            if let Some(value) = first_half(counted(middle.places.clone()), below, total).filter(|_| !is_before) {
+                return value;
+            }
+        }
+        let total = counted(0..pairs.len()).map(|(_, times)| u64::from(times)).sum();
+        first_half(counted(0..pairs.len()), 0, total).unwrap_or_else(|| self.values.median())
+    }
+}
+
+/// Values of one arm in the strata that count.
 #[derive(Clone, Debug)]
-pub struct Sample {
-    strata: Vec<Stratum>,
+pub struct Sample<'a> {
+    strata: Vec<Stratum<'a>>,
     values: usize,
     /// Clusters with a value.
     pub clusters: usize,
+    /// Those clusters; empty if each value is one.
+    present: Vec<u32>,
+    /// Clusters are numbered below this.
+    numbers: usize,
 }
 
-impl Sample {
-    /// Takes the values of the strata that weigh anything. Clusters are numbered below `clusters`.
-    pub fn new(all: &[Value], weights: &[f64], clusters: usize) -> Self {
-        let mut own: Vec<Value> = all.iter().copied().filter(|value| weights[value.stratum] > 0.0).collect();
-        own.sort_by(|a, b| a.stratum.cmp(&b.stratum).then(a.value.total_cmp(&b.value)));
-        let mut numbers = vec![usize::MAX; clusters];
-        let mut count = 0;
-        let mut number = |value: &Value| {
-            let place = &mut numbers[value.cluster];
-            if *place == usize::MAX {
-                *place = count;
-                count += 1;
+impl<'a> Sample<'a> {
+    /// Takes the sorted values of the strata that weigh anything. Clusters are numbered below `clusters`.
+    pub fn new(all: &'a [Values], weights: &[f64], clusters: usize) -> Self {
+        let own = all.iter().zip(weights).filter(|(values, weight)| **weight > 0.0 && !values.is_empty());
+        let own = own.map(|(values, &weight)| Stratum { weight, values, middle: Middle::of(values, clusters) });
+        let strata: Vec<Stratum<'_>> = own.collect();
+        let values = strata.iter().map(|stratum| stratum.values.len()).sum();
+        let mut present = Vec::new();
+        let mut is_present = vec![false; clusters];
+        for stratum in &strata {
+            if let Values::Clustered(pairs) = stratum.values {
+                for &(_, cluster) in pairs {
+                    if !std::mem::replace(&mut is_present[cluster as usize], true) {
+                        present.push(cluster);
+                    }
+                }
             }
-            *place
-        };
-        let strata = own.chunk_by(|a, b| a.stratum == b.stratum).map(|same| Stratum {
-            weight: weights[same[0].stratum],
-            values: same.iter().map(|value| value.value).collect(),
-            clusters_of: same.iter().map(&mut number).collect(),
-        });
-        let strata = strata.collect();
-        Self { strata, values: own.len(), clusters: count }
+        }
+        let is_apart = strata.iter().all(|stratum| matches!(stratum.values, Values::Apart(_)));
+        let count = if is_apart { values } else { present.len() };
+        Self { strata, values, clusters: count, present, numbers: clusters }
     }
 
     pub const fn len(&self) -> usize {
@@ -141,10 +260,10 @@ impl Sample {
     /// The median of one stratum; of several, the weighted geometric mean of their medians. Values of different strata are
     /// not put together: a median between two strata would be that of neither. NaN for none.
     pub fn median(&self) -> f64 {
-        self.combined(|stratum| median_of_sorted(&stratum.values))
+        self.combined(|stratum| stratum.values.median())
     }
 
-    fn combined(&self, mut median: impl FnMut(&Stratum) -> f64) -> f64 {
+    fn combined(&self, mut median: impl FnMut(&Stratum<'_>) -> f64) -> f64 {
         match self.strata.as_slice() {
             [] => f64::NAN,
             [one] => median(one),
@@ -162,14 +281,46 @@ impl Sample {
                     // The median's rank in the resample, divided by n, is the median of n uniform values: normal around
                     // one half.
                     let rank = n as f64 * (0.5 + normal(rng) / (2.0 * (n as f64).sqrt()));
-                    return stratum.values[(rank.max(0.0) as usize).min(n - 1)];
+                    return stratum.values.at((rank.max(0.0) as usize).min(n - 1));
                 }
                 draw(times, n, rng);
-                stratum.median_of(|at| times[at])
+                stratum.values.median_of_places(times)
             });
         }
-        draw(times, self.clusters, rng);
-        self.combined(|stratum| stratum.median_of(|at| times[stratum.clusters_of[at]]))
+        times.clear();
+        times.resize(self.numbers, 0);
+        for _ in 0..self.clusters {
+            times[self.present[rng.below(self.clusters as u64) as usize] as usize] += 1;
+        }
+        self.combined(|stratum| stratum.median_of_clusters(times))
+    }
+
+    /// Weighted mean of the values' logarithms, as [`mean`] gives it.
+    pub fn log_mean(&self) -> Mean {
+        let weights: Vec<f64> = self.strata.iter().map(|stratum| stratum.weight).collect();
+        if self.clusters < self.values {
+            let cell = |stratum: usize, value: f64, cluster: u32| Cell {
+                stratum,
+                cluster: cluster as usize,
+                count: 1.0,
+                sum: value.ln(),
+            };
+            let cells = self.strata.iter().enumerate().flat_map(|(at, stratum)| {
+                let pairs = if let Values::Clustered(pairs) = stratum.values { pairs.as_slice() } else { &[] };
+                pairs.iter().map(move |&(value, cluster)| cell(at, value, cluster))
+            });
+            return mean(cells, &weights, self.numbers);
+        }
+        let (mut all, mut squares) = (0.0, 0.0);
+        for Stratum { weight, values, .. } in &self.strata {
+            let count = values.len() as f64;
+            let own = values.iter().map(f64::ln).sum::<f64>() / count;
+            all += weight * own;
+            squares += values.iter().map(|value| (weight * (value.ln() - own) / count).powi(2)).sum::<f64>();
+        }
+        let k = self.values as f64;
+        let error = if self.values < 2 { f64::NAN } else { (k / (k - 1.0) * squares).sqrt() };
+        Mean { mean: if self.values > 0 { all } else { f64::NAN }, error, clusters: self.values, values: k }
     }
 }
 
@@ -182,28 +333,29 @@ fn draw(times: &mut Vec<u32>, n: usize, rng: &mut Rng) {
     }
 }
 
-impl Stratum {
-    /// Median where each value counts as often as `times` says of its place; the plain one where none counts.
-    fn median_of(&self, times: impl Fn(usize) -> u32) -> f64 {
-        let total: u64 = (0..self.values.len()).map(|at| u64::from(times(at))).sum();
-        let mut seen = 0;
-        for (at, value) in self.values.iter().enumerate() {
-            seen += u64::from(times(at));
-            if seen > 0 && 2 * seen >= total {
-                return *value;
-            }
-        }
-        median_of_sorted(&self.values)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::median;
 
+    #[derive(Clone, Copy)]
+    struct Value {
+        stratum: usize,
+        cluster: usize,
+        value: f64,
+    }
+
     fn value(stratum: usize, cluster: usize, value: f64) -> Value {
         Value { stratum, cluster, value }
+    }
+
+    /// Sorted values by stratum.
+    fn strata(all: &[Value], count: usize) -> Vec<Values> {
+        let mut strata = vec![Vec::new(); count];
+        all.iter().for_each(|one| strata[one.stratum].push((one.value, one.cluster as u32)));
+        let mut strata: Vec<Values> = strata.into_iter().map(Values::Clustered).collect();
+        strata.iter_mut().for_each(Values::sort);
+        strata
     }
 
     fn cells(values: &[Value]) -> Vec<Cell> {
@@ -247,7 +399,8 @@ mod tests {
             let mut rng = Rng::new(n);
             let mut plain: Vec<f64> = (0..n).map(|_| normal(&mut rng).exp()).collect();
             let own: Vec<Value> = plain.iter().enumerate().map(|(at, &own)| value(0, at, own)).collect();
-            let sample = Sample::new(&own, &[1.0], own.len());
+            let own = strata(&own, 1);
+            let sample = Sample::new(&own, &[1.0], plain.len());
             assert_eq!(sample.median(), median(&mut plain), "{n}");
         }
         assert!(Sample::new(&[], &[1.0], 0).median().is_nan());
@@ -260,9 +413,10 @@ mod tests {
         let scale = |at: usize| if at.is_multiple_of(2) { 0.1 } else { 10.0 };
         let own: Vec<Value> =
             (0..800).map(|at| value(at % 2, at, scale(at) * (0.4 * normal(&mut rng)).exp())).collect();
-        let sample = Sample::new(&own, &[0.5, 0.5], own.len());
+        let apart = strata(&own, 2);
+        let sample = Sample::new(&apart, &[0.5, 0.5], own.len());
         assert!((sample.median().ln()).abs() < 0.05, "{}", sample.median());
-        let spread = |sample: &Sample| {
+        let spread = |sample: &Sample<'_>| {
             let (mut rng, mut times) = (Rng::new(1), Vec::new());
             let logs: Vec<f64> = (0..2_000).map(|_| sample.resampled(&mut times, &mut rng).ln()).collect();
             let middle = logs.iter().sum::<f64>() / logs.len() as f64;
@@ -272,7 +426,53 @@ mod tests {
         let wanted = 1.253 * 0.4 / 400_f64.sqrt() / 2_f64.sqrt();
         assert!((spread(&sample) / wanted - 1.0).abs() < 0.25, "{} {wanted}", spread(&sample));
         let clustered: Vec<Value> = own.iter().map(|own| value(own.stratum, own.cluster / 4, own.value)).collect();
+        let clustered = strata(&clustered, 2);
         let clustered = Sample::new(&clustered, &[0.5, 0.5], 200);
         assert!((spread(&clustered) / wanted - 1.0).abs() < 0.25, "{} {wanted}", spread(&clustered));
+    }
+
+    /// Clusters of very different sizes and levels: some resamples have their median outside the middle.
+    #[test]
+    fn the_middle_of_a_stratum_gives_the_median_of_the_whole() {
+        let mut rng = Rng::new(3);
+        let levels: Vec<f64> = (0..40).map(|_| 1.5 * normal(&mut rng)).collect();
+        let draw = |_| {
+            let cluster = (rng.below(40) * rng.below(40) / 40) as usize;
+            value(0, cluster, (levels[cluster] + 0.1 * normal(&mut rng)).exp())
+        };
+        let own: Vec<Value> = (0..MIDDLE_LEAST + 9).map(draw).collect();
+        let own = strata(&own, 1);
+        let with = Sample::new(&own, &[1.0], 40);
+        let mut without = with.clone();
+        without.strata[0].middle = Middle::default();
+        let medians = |sample: &Sample<'_>| {
+            let (mut rng, mut times) = (Rng::new(5), Vec::new());
+            (0..300).map(|_| sample.resampled(&mut times, &mut rng)).collect::<Vec<f64>>()
+        };
+        let found = medians(&with);
+        assert_eq!(found, medians(&without));
+        let middle = &with.strata[0].middle.places;
+        let inside = own[0].at(middle.start)..own[0].at(middle.end);
+        let outside = found.iter().filter(|median| !inside.contains(median)).count();
+        assert!((10..290).contains(&outside), "{outside}");
+    }
+
+    #[test]
+    fn the_mean_of_values_apart_is_that_of_clusters_of_one() {
+        let mut rng = Rng::new(9);
+        let own: Vec<Value> = (0..50).map(|at| value(at % 2, at, normal(&mut rng).exp())).collect();
+        let logs =
+            own.iter().map(|one| Cell { stratum: one.stratum, cluster: one.cluster, count: 1.0, sum: one.value.ln() });
+        let wanted = mean(logs, &[0.25, 0.75], 50);
+        let clustered = strata(&own, 2);
+        let apart: Vec<Values> = clustered.iter().map(|values| Values::Apart(values.iter().collect())).collect();
+        for strata in [&clustered, &apart] {
+            let found = Sample::new(strata, &[0.25, 0.75], 50).log_mean();
+            assert!(
+                (found.mean - wanted.mean).abs() < 1e-12 && (found.error - wanted.error).abs() < 1e-12,
+                "{found:?}"
+            );
+            assert_eq!((found.clusters, found.values), (50, 50.0));
+        }
     }
 }

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_report::{Axis, Figure, Panel, Series, Style};
-use bbrlab_stats::quantile::nearest_rank;
 use serde::Serialize;
 
 /// Distance between two candidates within a row. Ours: four fit without touching the next row.
@@ -151,15 +150,26 @@ pub fn no_gain(first: f64) -> Series {
     Series { name: "no gain".to_owned(), style: Style::Reference, x: vec![first], y: vec![0.0], ..Series::default() }
 }
 
+/// The values at which a cumulative distribution of `count` sorted ones is drawn, by nearest rank.
+pub fn quantiles(count: usize, at: impl Fn(usize) -> f64) -> Vec<f64> {
+    let points = count.min(POINTS);
+    let rank = |nth: usize| ((nth + 1) as f64 / points as f64 * count as f64).ceil() as usize;
+    (0..points).map(|nth| at(rank(nth).clamp(1, count) - 1)).collect()
+}
+
 /// Cumulative distribution of sorted values, in per cent of their number.
 pub fn cumulative(name: &str, sorted: &[f64]) -> Series {
-    let count = sorted.len().min(POINTS);
-    let share = |nth: usize| (nth + 1) as f64 / count as f64;
+    cumulative_of(name, quantiles(sorted.len(), |place| sorted[place]))
+}
+
+/// Cumulative distribution with these [`quantiles`].
+pub fn cumulative_of(name: &str, quantiles: Vec<f64>) -> Series {
+    let count = quantiles.len();
     Series {
         name: name.to_owned(),
         style: Style::Step,
-        x: (0..count).map(|nth| nearest_rank(sorted, share(nth))).collect(),
-        y: (0..count).map(|nth| 100.0 * share(nth)).collect(),
+        y: (0..count).map(|nth| 100.0 * ((nth + 1) as f64 / count as f64)).collect(),
+        x: quantiles,
         color_key: Some(name.to_owned()),
         ..Series::default()
     }

@@ -17,14 +17,21 @@ use std::thread;
 use std::time::Duration;
 
 use bbrlab_live::clock;
-use bbrlab_study::ab::record;
-use bbrlab_study::ab::{Assigner, AssignmentUnit, PrefixLengths, Shares, Table};
+use bbrlab_study::ab::{Row, record};
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, SockaddrStorage};
 use nix::unistd::Pid;
 
 use place::*;
+
+/// The records of the first table.
+fn table(place: &Place) -> Vec<Row> {
+    let mut rows = Vec::new();
+    let file = fs::File::open(place.out().join("connections-00001.parquet")).unwrap();
+    record::read(file, record::FIELDS, |some| rows.extend_from_slice(some)).unwrap();
+    rows
+}
 
 #[test]
 #[ignore = "needs the right to load BPF programs"]
@@ -252,9 +259,7 @@ fn times_in_the_states_of_our_algorithms_add_up_to_the_connection() {
     thread::sleep(Duration::from_millis(2_500));
     open.into_iter().for_each(Pair::close);
     interrupt(child);
-    let mut rows = Vec::new();
-    let table = fs::read(place.out().join("connections-00001.parquet")).unwrap();
-    record::read(table, |row| rows.push(row)).unwrap();
+    let rows = table(&place);
     assert!(rows.iter().filter(|row| row.is_open).count() >= 4 && rows.len() >= 20, "{}", rows.len());
     for row in &rows {
         let Some(times) = row.state_us else {
@@ -368,8 +373,7 @@ fn a_connection_that_nobody_holds_in_a_namespace_without_a_process_is_recorded_w
     thread::sleep(Duration::from_millis(2_500));
     let (said, _) = interrupt(child);
     assert!(said.contains("1 connection,") && !said.contains(" 0 records"), "{said}");
-    let mut rows = Vec::new();
-    record::read(fs::read(place.out().join("connections-00001.parquet")).unwrap(), |row| rows.push(row)).unwrap();
+    let rows = table(&place);
     assert!(rows.iter().any(|row| row.is_open && row.begun_unix_ns + 1_000 * row.lasted_us > closed_ns), "{rows:?}");
     assert!(rows.iter().all(|row| row.is_open && row.bytes_acked > 0), "{rows:?}");
     drop(client);
@@ -388,8 +392,7 @@ fn many_open_connections_are_each_recorded_once_at_each_look() {
     thread::sleep(Duration::from_millis(2_500));
     interrupt(child);
     let mut seen = BTreeMap::<u64, Vec<u32>>::new();
-    let table = fs::read(place.out().join("connections-00001.parquet")).unwrap();
-    record::read(table, |row| seen.entry(row.id).or_default().push(row.nth)).unwrap();
+    table(&place).iter().for_each(|row| seen.entry(row.id).or_default().push(row.nth));
     assert_eq!(seen.len(), open.len());
     let odd: Vec<_> = seen.iter().filter(|(_, nth)| !nth.starts_with(&[1, 2])).collect();
     assert!(odd.is_empty(), "{odd:?}");

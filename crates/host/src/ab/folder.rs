@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fs::{self, File, TryLockError};
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 #[cfg(feature = "load")]
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::fs::{FileExt, symlink};
@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use bbrlab_study::ab::record::{self, bytes_of};
-use bbrlab_study::ab::{Experiment, Row, SCHEMA, fleet};
+use bbrlab_study::ab::{Experiment, Row, SCHEMA};
 
 use crate::{Error, Result};
 
@@ -40,6 +40,15 @@ const CHUNK: usize = 4_096;
 #[derive(Clone, Debug)]
 pub struct Folder(pub PathBuf);
 
+/// A file with records.
+#[derive(Debug)]
+pub(super) enum RecordFile {
+    /// A Parquet table.
+    Table(PathBuf),
+    /// Raw records. The open file stays what it is when the running test goes on to the next.
+    Raw(File),
+}
+
 /// Writes a file atomically.
 pub(super) fn put(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let draft = path.with_extension("draft");
@@ -50,23 +59,6 @@ pub(super) fn put(path: &Path, bytes: &[u8]) -> io::Result<()> {
         fs::rename(&draft, path)
     };
     write().inspect_err(|_| drop(fs::remove_file(&draft)))
-}
-
-/// Reads the directories of one experiment on one host or several, as one test.
-///
-/// # Errors
-/// A directory holds no test or a damaged one, or the tests are no one experiment.
-pub fn read_all(folders: &[PathBuf]) -> Result<(Experiment, Vec<Row>)> {
-    let one = |folder: &PathBuf| {
-        let folder = Folder(folder.clone());
-        let test = folder.experiment()?;
-        let rows = folder.rows(&test)?;
-        Ok((test, rows))
-    };
-    // Descriptions come first: what is wrong with one is known before any table is read.
-    folders.iter().try_for_each(|folder| Folder(folder.clone()).experiment().map(drop))?;
-    let mut tests = folders.iter().map(one).collect::<Result<Vec<_>>>()?;
-    if tests.len() == 1 { Ok(tests.remove(0)) } else { Ok(fleet::merge(tests)?) }
 }
 
 impl Folder {
@@ -186,6 +178,23 @@ impl Folder {
         let _ = fs::remove_file(self.file(ASKED));
     }
 
+    /// The files with its records at this moment.
+    pub(super) fn files(&self) -> Result<Vec<RecordFile>> {
+        let mut files = Vec::new();
+        for table in self.tables() {
+            let path = table.with_extension(TABLE);
+            // The running test may be creating the table right now.
+            let sealed = if path.exists() { None } else { File::open(table.with_extension(SEALED)).ok() };
+            files.push(sealed.map_or(RecordFile::Table(path), RecordFile::Raw));
+        }
+        match File::open(self.file(SPOOL)) {
+            Ok(file) => files.push(RecordFile::Raw(file)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(self.fault(SPOOL)(error)),
+        }
+        Ok(files)
+    }
+
     /// Paths of existing and future tables, in order, without extension.
     fn tables(&self) -> Vec<PathBuf> {
         let files = fs::read_dir(&self.0).into_iter().flatten().flatten().map(|file| file.path());
@@ -202,29 +211,6 @@ impl Folder {
     pub(super) fn kept(&self) -> u64 {
         let bytes = |path: PathBuf| path.metadata().map_or(0, |meta| meta.len());
         self.tables().iter().map(|table| bytes(table.with_extension(TABLE)) + bytes(table.with_extension(SEALED))).sum()
-    }
-
-    /// Reads every record: those in tables, and those not yet in one.
-    pub fn rows(&self, test: &Experiment) -> Result<Vec<Row>> {
-        let mut rows = Vec::new();
-        for table in self.tables() {
-            let path = table.with_extension(TABLE);
-            // The running test may be creating the table right now.
-            let sealed = if path.exists() { None } else { File::open(table.with_extension(SEALED)).ok() };
-            if let Some(sealed) = sealed {
-                rows.extend(spooled(sealed, test));
-                continue;
-            }
-            let bytes = fs::read(&path).map_err(Error::file(&path))?;
-            record::read(bytes, |row| rows.push(row))
-                .map_err(|source| Error::Records { path, source: source.into() })?;
-        }
-        match File::open(self.file(SPOOL)) {
-            Ok(file) => rows.extend(spooled(file, test)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(self.fault(SPOOL)(error)),
-        }
-        Ok(rows)
     }
 
     /// Closes the spool: its records go to the next table.
@@ -254,7 +240,7 @@ impl Folder {
                 count += records.metadata()?.len() / bytes_of(test) as u64;
                 let make = || {
                     let file = io::BufWriter::new(File::create(&draft)?);
-                    let file = record::write(file, spooled(records, test), &test.labels())?;
+                    let file = record::write(file, raw(records, test), &test.labels())?;
                     file.into_inner().map_err(io::IntoInnerError::into_error)?.sync_data()?;
                     fs::rename(&draft, &path)
                 };
@@ -266,19 +252,21 @@ impl Folder {
     }
 }
 
-/// Reads the records of a spool in chunks; a record truncated by a full disk is skipped.
-fn spooled(mut file: File, test: &Experiment) -> impl Iterator<Item = Row> {
-    let (mut done, bytes) = (false, bytes_of(test));
-    std::iter::from_fn(move || {
-        let mut chunk = Vec::with_capacity(CHUNK * bytes);
-        if done || (&mut file).take((CHUNK * bytes) as u64).read_to_end(&mut chunk).is_err() || chunk.is_empty() {
-            return None;
-        }
-        done = chunk.len() < CHUNK * bytes;
-        let rows: Vec<Row> = chunk.chunks_exact(bytes).filter_map(|bytes| Row::parse(bytes, test)).collect();
-        Some(rows)
-    })
-    .flatten()
+/// Reads the raw records of a file.
+fn raw(file: File, test: &Experiment) -> impl Iterator<Item = Row> {
+    let bytes = file.metadata().map_or(0, |meta| meta.len());
+    let mut at = 0;
+    std::iter::from_fn(move || raw_rows(&file, &mut at, bytes, test)).flatten()
+}
+
+/// Reads some raw records of the first `end` bytes of a file, from byte `at` on; `None` at the end. A record truncated by a full disk
+/// is skipped.
+pub(super) fn raw_rows(file: &File, at: &mut u64, end: u64, test: &Experiment) -> Option<Vec<Row>> {
+    let bytes = bytes_of(test);
+    let mut some = vec![0; usize::try_from((end - *at).min((CHUNK * bytes) as u64)).unwrap_or(0)];
+    file.read_exact_at(&mut some, *at).ok().filter(|()| !some.is_empty())?;
+    *at += some.len() as u64;
+    Some(some.chunks_exact(bytes).filter_map(|bytes| Row::parse(bytes, test)).collect())
 }
 
 #[cfg(all(test, feature = "load"))]
@@ -288,6 +276,7 @@ mod tests {
     use bbrlab_study::ab::{Arm, Counts};
 
     use super::*;
+    use crate::ab::read_all;
 
     fn folder(name: &str) -> Folder {
         let path = std::env::temp_dir().join(format!("bbrlab-ab-{name}-{}", std::process::id()));
@@ -334,7 +323,7 @@ mod tests {
     #[test]
     fn each_record_is_read_once_after_a_crash_at_any_point() {
         let (folder, test) = (folder("died"), experiment());
-        let count = || folder.rows(&test).unwrap().len();
+        let count = || read_all(std::slice::from_ref(&folder.0)).unwrap().1.count().unwrap();
         spool(&folder, 3);
         folder.seal().unwrap();
         spool(&folder, 2);

@@ -6,6 +6,7 @@ mod arms;
 #[cfg(feature = "load")]
 mod attach;
 mod folder;
+mod read;
 mod registry;
 #[cfg(feature = "load")]
 mod run;
@@ -23,7 +24,8 @@ use bbrlab_study::ab::{AssignmentUnit, Key, PrefixLengths, Shares};
 pub(crate) use arms::test_with;
 #[cfg(feature = "load")]
 pub use attach::{ARMS_MAX, AbConfig, Attached, BUCKETS, PORTS_MAX, PREFIXES_MAX, cgroup, check};
-pub use folder::{Folder, read_all};
+pub use folder::Folder;
+pub use read::{RecordFiles, read_all};
 pub use registry::{Entry, running};
 #[cfg(feature = "load")]
 pub use run::{Callbacks, Run};

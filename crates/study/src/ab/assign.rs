@@ -11,6 +11,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use siphasher::sip::SipHasher13;
 
+use super::Client;
 use crate::{Error, Result};
 
 /// Number of hash buckets: shares are counted in hundredths of a per cent.
@@ -126,12 +127,10 @@ impl PrefixLengths {
         mapped(address) & mask(bits)
     }
 
-    /// Formats a truncated address as `192.0.2.0/24`.
-    pub fn text(self, kept: u128) -> String {
-        match IpAddr::V6(Ipv6Addr::from(kept)).to_canonical() {
-            IpAddr::V4(address) => format!("{address}/{}", self.v4),
-            IpAddr::V6(address) => format!("{address}/{}", self.v6),
-        }
+    /// The client's network of a truncated address.
+    pub const fn client(self, kept: u128) -> Client {
+        let is_v4 = Ipv6Addr::from_bits(kept).to_ipv4_mapped().is_some();
+        Client::new(kept, if is_v4 { 96 + self.v4 as u32 } else { self.v6 as u32 })
     }
 }
 

@@ -4,7 +4,8 @@
 use super::judge::judged_by;
 use super::{Comparison, Experiment, Findings, SegmentBy};
 use crate::comparison::{
-    Candidate, Forest, Interval, cumulative, distribution_help, gains_over, judged, ratio_axis, share_axis, value_axis,
+    Candidate, Forest, Interval, cumulative_of, distribution_help, gains_over, judged, ratio_axis, share_axis,
+    value_axis,
 };
 use bbrlab_report::{Axis, Figure, Panel, Series};
 
@@ -82,7 +83,7 @@ pub fn distribution(test: &Experiment, found: &Findings, is_large: bool) -> Opti
     let arms = found.arms.iter().zip(&found.values);
     let series: Vec<Series> = (arms.map(|(arm, values)| (&arm.label, &values[usize::from(is_large)])))
         .filter(|(_, values)| !values.is_empty())
-        .map(|(label, values)| cumulative(label, values))
+        .map(|(label, values)| cumulative_of(label, values.clone()))
         .collect();
     let x = value_axis(is_large, true);
     (!series.is_empty()).then(|| Figure {

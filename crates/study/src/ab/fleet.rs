@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{ArmCounts, Experiment, Row};
+use super::{ArmCounts, Experiment};
 use crate::{Error, Result};
 
 /// One host of an experiment, and the epochs of its splits.
@@ -14,20 +14,25 @@ pub struct HostPart {
     pub last_epoch: u32,
 }
 
-/// Puts the tests of several hosts together. Each split gets an epoch of its own, so that hosts are strata as splits are.
+/// Puts the tests of several hosts together. Each split gets an epoch of its own, so that hosts are strata as splits are. Returns
+/// what is to be added to the epochs of each host's records.
 ///
 /// # Errors
 /// The tests differ in what makes them one experiment, or two have the same host's name.
-pub fn merge(tests: Vec<(Experiment, Vec<Row>)>) -> Result<(Experiment, Vec<Row>)> {
+pub fn merge(tests: Vec<Experiment>) -> Result<(Experiment, Vec<u32>)> {
     let mut tests = tests.into_iter();
-    let Some((mut all, mut rows)) = tests.next() else { return Err(Error::NoTests) };
+    let Some(mut all) = tests.next() else { return Err(Error::NoTests) };
+    let mut offsets = vec![0];
+    if tests.len() == 0 {
+        return Ok((all, offsets));
+    }
     let last = |test: &Experiment| test.splits.iter().map(|change| change.epoch).max().unwrap_or(0);
     let mut end = last(&all);
     let named = |test: &Experiment, nth: usize| test.host.clone().unwrap_or_else(|| format!("host {nth}"));
     // A test is known by the nanosecond in which it began.
     let mut begun = vec![all.begun_unix_s.to_bits()];
     let mut hosts = vec![HostPart { name: named(&all, 1), first_epoch: 0, last_epoch: end }];
-    for (nth, (mut test, own)) in tests.enumerate() {
+    for (nth, mut test) in tests.enumerate() {
         let name = named(&test, nth + 2);
         let difference = [
             ("arms", test.labels() != all.labels()),
@@ -45,7 +50,7 @@ pub fn merge(tests: Vec<(Experiment, Vec<Row>)>) -> Result<(Experiment, Vec<Row>
         let from = end + 1;
         test.splits.iter_mut().for_each(|change| change.epoch += from);
         end = last(&test);
-        rows.extend(own.into_iter().map(|row| Row { epoch: row.epoch + from, ..row }));
+        offsets.push(from);
         all.splits.extend(test.splits);
         all.begun_unix_s = all.begun_unix_s.min(test.begun_unix_s);
         let counts = &test.counts;
@@ -64,7 +69,7 @@ pub fn merge(tests: Vec<(Experiment, Vec<Row>)>) -> Result<(Experiment, Vec<Row>
         hosts.push(HostPart { name, first_epoch: from, last_epoch: end });
     }
     all.hosts = hosts;
-    Ok((all, rows))
+    Ok((all, offsets))
 }
 
 impl Experiment {
@@ -82,7 +87,8 @@ mod tests {
 
     use super::*;
     use crate::ab::testing::experiment;
-    use crate::ab::{BUCKETS, Prefixes, SegmentBy, Table, judge, notes};
+    use crate::ab::testing::judge;
+    use crate::ab::{BUCKETS, Prefixes, Row, SegmentBy, Table, notes};
     use crate::judgement::Judgement;
 
     /// A host whose connections take `takes` seconds, with its own split.
@@ -116,8 +122,13 @@ mod tests {
     #[test]
     fn hosts_of_different_speeds_and_splits_are_compared_each_with_itself() {
         for (factor, says) in [(1.0, Judgement::NoDifference), (0.8, Judgement::Faster)] {
-            let (test, rows) =
-                merge(vec![host("near", "90,10", 0.1, factor, 1), host("far", "10,90", 2.0, factor, 2)]).unwrap();
+            let (tests, rows): (Vec<Experiment>, Vec<Vec<Row>>) =
+                [host("near", "90,10", 0.1, factor, 1), host("far", "10,90", 2.0, factor, 2)].into_iter().unzip();
+            let (test, offsets) = merge(tests).unwrap();
+            let moved = |(rows, offset): (Vec<Row>, u32)| {
+                rows.into_iter().map(move |row| Row { epoch: row.epoch + offset, ..row })
+            };
+            let rows: Vec<Row> = rows.into_iter().zip(offsets).flat_map(moved).collect();
             let found = judge(&test, &rows, &Prefixes::default(), 1);
             let line = |name: &str| found.lines.iter().find(|line| line.class.name == name).unwrap();
             assert_eq!(line("all").judgement(), says, "{:?}", line("all"));
@@ -131,11 +142,11 @@ mod tests {
 
     #[test]
     fn tests_that_are_no_one_experiment_are_refused() {
-        let (one, rows) = host("a", "50,50", 0.1, 1.0, 1);
+        let (one, _) = host("a", "50,50", 0.1, 1.0, 1);
         let with = |change: &dyn Fn(&mut Experiment)| {
             let mut other = Experiment { host: Some("b".to_owned()), begun_unix_s: 9.0, ..one.clone() };
             change(&mut other);
-            merge(vec![(one.clone(), rows.clone()), (other, Vec::new())]).map(drop).map_err(|error| error.to_string())
+            merge(vec![one.clone(), other]).map(drop).map_err(|error| error.to_string())
         };
         assert_eq!(with(&|_| ()), Ok(()));
         assert!(with(&|test| test.arms[1].label = "bbr1".to_owned()).unwrap_err().contains("arms"));

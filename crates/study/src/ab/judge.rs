@@ -5,17 +5,18 @@ use std::collections::BTreeMap;
 
 use bbrlab_core::Rng;
 use bbrlab_stats::bootstrap::{RESAMPLES, ends};
-use bbrlab_stats::median;
 use bbrlab_stats::sequential::{always_valid, two_sided};
-use bbrlab_stats::stratified::{self, Cell, MANY, Sample, Value, overlap_weights};
+use bbrlab_stats::stratified::{MANY, Sample, Values, overlap_weights};
+use rayon::prelude::*;
 
+use super::cells::{Cells, Reading};
 use super::record::STATES;
-use super::segment::{self, AgeShare, Prefixes, Segment, SegmentBy};
+use super::segment::{self, Prefixes, Segment};
 use super::shared::{Comovement, comovement};
 use super::soundness::{Exclusion, Ratio, exclusion, ratio};
-use super::{AssignmentUnit, BUCKETS, Experiment, Row};
-use crate::cdn::LARGE;
-use crate::comparison::Interval;
+use super::survey::{self, Survey};
+use super::{AssignmentUnit, Experiment, Records};
+use crate::comparison::{Interval, quantiles};
 use crate::judgement::Judgement;
 
 /// First seed stream of the bootstrap.
@@ -116,8 +117,8 @@ pub struct Findings {
     /// Evidence of bottlenecks shared by the arms, where there were enough connections to tell.
     pub shared: Vec<Comovement>,
     pub lines: Vec<Comparison>,
-    /// Each arm's values for the figures, sorted: completion times in ms, throughputs in Mbit/s. Of one split, the one
-    /// that says most: values of different splits are not comparable.
+    /// Each arm's [`quantiles`] for the figures: completion times in ms, throughputs in Mbit/s. Of one split, the one that says
+    /// most: values of different splits are not comparable.
     pub values: Vec<[Vec<f64>; 2]>,
     /// The epoch of that split, if connections of several could be compared.
     pub shown_epoch: Option<u32>,
@@ -130,86 +131,72 @@ pub struct Findings {
     pub outlasting: Option<f64>,
 }
 
-/// Analyses the newest record of each connection. `seed` is that of the bootstrap.
-pub fn judge(test: &Experiment, all: &[Row], prefixes: &Prefixes, seed: u64) -> Findings {
-    let rows = newest(all);
-    let compared: Vec<&Row> = rows.iter().copied().filter(|row| is_compared(row)).collect();
-    let stratum_of = strata(test);
-    let mut lines = Vec::new();
-    let mut compare_arms = |class: &Segment, is_large: bool, of: &dyn Fn(usize) -> Vec<Value>| {
-        let control = of(0);
-        for arm in 1..test.arms.len() {
-            let own = of(arm);
-            if !(own.is_empty() && control.is_empty()) {
-                lines.push(compare(test, class, is_large, arm, [own, control.clone()], seed));
-            }
+/// Bytes of values that are held at a time, unless one family has more. Ours: with them the analysis stays below 2 GB.
+const HELD: u64 = 512 << 20;
+
+/// Analyses the newest record of each connection. `seed` is that of the bootstrap. The records are read once for counts and totals,
+/// then for the classes: once if there are few, once for each family of classes if there are very many.
+///
+/// # Errors
+/// The records cannot be read.
+pub fn judge<R: Records + ?Sized>(
+    test: &Experiment,
+    records: &R,
+    prefixes: &Prefixes,
+    seed: u64,
+) -> Result<Findings, R::Error> {
+    let surveyed = records.scan(
+        survey::FIELDS,
+        || Survey::new(test),
+        |own, rows| rows.iter().for_each(|row| own.add(row, test, prefixes)),
+    )?;
+    let survey = Survey::merged(surveyed, test, prefixes);
+    let (shown, without_peer) = splits(&survey);
+    let families = segment::families(test, &survey, prefixes);
+    // The last one stands for the ranges of age.
+    let families: Vec<_> = families.iter().map(Some).chain([None]).collect();
+    let at_once = (HELD / (survey.compared * Cells::bytes_of_value(test)).max(1)).max(1);
+    let at_once = usize::try_from(at_once).unwrap_or(usize::MAX).min(families.len());
+    let (mut lines, mut values, mut shared, mut room) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for first in (0..families.len()).step_by(at_once) {
+        let some = &families[first..families.len().min(first + 2 * at_once)];
+        let reading = Reading::new(test, &survey, some, at_once.min(some.len()), first == 0);
+        if first == 0 {
+            room.push(reading.room_of_all());
         }
-    };
-    for (class, takes) in segment::classes(test, &compared, prefixes) {
-        for is_large in [false, true] {
-            compare_arms(&class, is_large, &|arm| {
-                let own = |row: &&&Row| usize::from(row.arm) == arm && takes(row) && is_judged(row, is_large);
-                let value = |row: &&Row| {
-                    let stratum = stratum_of(row.epoch)?;
-                    Some(Value {
-                        stratum,
-                        cluster: unit(test, row.epoch, row.bucket),
-                        value: value(test, row, is_large),
-                    })
-                };
-                compared.iter().filter(own).filter_map(value).collect()
-            });
+        let gathered = reading.run(records, &room)?;
+        room = gathered.next;
+        if first == 0 {
+            shared = comovement(test, gathered.ends, seed);
+            let of = |arm: usize| [false, true].map(|is_large| drawn(test, &gathered.cells[0], is_large, arm, shown));
+            values = (0..test.arms.len()).map(of).collect();
         }
-    }
-    for ((name, from, below), parts) in segment::AGES.into_iter().zip(segment::ages(test, all, is_compared)) {
-        compare_arms(&Segment::new(name, SegmentBy::Age, from, below), true, &|arm| {
-            let own = parts.iter().filter(|part| usize::from(part.arm) == arm);
-            let value = |part: &AgeShare| {
-                let stratum = stratum_of(part.epoch)?;
-                Some(Value { stratum, cluster: unit(test, part.epoch, part.bucket), value: part.throughput })
-            };
-            own.filter_map(value).collect()
-        });
+        lines.extend(gathered.cells.iter().flat_map(|cells| compare_all(test, cells, seed)));
     }
     correct(&mut lines);
-    let (shown, without_peer) = splits(test, &compared);
-    let is_shown = |row: &Row| shown.is_none_or(|epoch| row.epoch == epoch);
-    let values = |arm: usize| {
-        [false, true].map(|is_large| {
-            let is_own = |row: &&&Row| usize::from(row.arm) == arm && is_shown(row) && is_judged(row, is_large);
-            let own = compared.iter().filter(is_own);
-            let mut values: Vec<f64> = own.map(|row| value(test, row, is_large)).collect();
-            values.sort_by(f64::total_cmp);
-            values
-        })
-    };
-    Findings {
-        arms: (0..test.arms.len()).map(|arm| whole(test, &rows, arm)).collect(),
-        ratio: ratio(test, &compared),
-        exclusion: exclusion(test, &rows),
-        shared: comovement(test, &compared, seed),
+    Ok(Findings {
+        arms: (0..test.arms.len()).map(|arm| whole(test, &survey, arm)).collect(),
+        ratio: ratio(test, &survey),
+        exclusion: exclusion(test, &survey),
+        shared,
         lines,
-        values: (0..test.arms.len()).map(values).collect(),
+        values,
         shown_epoch: shown,
-        connections: rows.len(),
-        without_peer,
-        unclassed: (!prefixes.is_empty()).then(|| prefixes.outside(&compared)),
-        outlasting: (test.by == AssignmentUnit::Time).then(|| outlasting(test, &compared)),
-    }
+        connections: survey.connections as usize,
+        without_peer: without_peer as usize,
+        unclassed: (!prefixes.is_empty()).then_some(survey.unclassed as usize),
+        outlasting: (test.by == AssignmentUnit::Time)
+            .then(|| survey.outlasting as f64 / (survey.bytes as f64).max(1.0)),
+    })
 }
 
 /// Returns the epoch of the split that says most about the arms, if several say anything, and the number of connections under
 /// splits that say nothing.
-fn splits(test: &Experiment, rows: &[&Row]) -> (Option<u32>, usize) {
-    let mut counts: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
-    for row in rows {
-        let own = counts.entry(row.epoch).or_insert_with(|| vec![0; test.arms.len()]);
-        if let Some(count) = own.get_mut(usize::from(row.arm)) {
-            *count += 1;
-        }
-    }
+fn splits(survey: &Survey) -> (Option<u32>, u64) {
+    let counts = survey.splits.iter().map(|(&epoch, shares)| (epoch, shares.iter().map(|share| share.kept).collect()));
+    let mut counts: BTreeMap<u32, Vec<u64>> = counts.collect();
     // The weight of a split in a comparison, as in the gains.
-    let weight = |own: &[usize]| -> f64 {
+    let weight = |own: &[u64]| -> f64 {
         let control = own[0] as f64;
         own[1..].iter().map(|&arm| control * arm as f64 / (control + arm as f64).max(1.0)).sum()
     };
@@ -219,39 +206,18 @@ fn splits(test: &Experiment, rows: &[&Row]) -> (Option<u32>, usize) {
     (most.filter(|_| counts.len() > 1), without_peer)
 }
 
-fn outlasting(test: &Experiment, rows: &[&Row]) -> f64 {
-    let slot_us = (test.slot_s * 1e6) as u64;
-    let bytes = |rows: &mut dyn Iterator<Item = &&Row>| rows.map(|row| row.bytes_acked).sum::<u64>() as f64;
-    bytes(&mut rows.iter().filter(|row| row.lasted_us > slot_us)) / bytes(&mut rows.iter()).max(1.0)
-}
-
-/// Returns the place of a split among the test's, by its epoch. Within one split, chance alone chose between the arms.
-fn strata(test: &Experiment) -> impl Fn(u32) -> Option<usize> {
-    let places: BTreeMap<u32, usize> =
-        test.splits.iter().enumerate().map(|(place, change)| (change.epoch, place)).collect();
-    move |epoch| places.get(&epoch).copied()
-}
-
-/// Number of a bucket's unit of assignment; each host has its own.
-fn unit(test: &Experiment, epoch: u32, bucket: u16) -> usize {
-    test.host_of(epoch) * BUCKETS + usize::from(bucket).min(BUCKETS - 1)
-}
-
-/// Keeps the last of several records of a connection.
-fn newest(rows: &[Row]) -> Vec<&Row> {
-    let mut newest: BTreeMap<(u64, u64, u32), &Row> = BTreeMap::new();
-    for row in rows {
-        let known = newest.entry((row.begun_unix_ns, row.id, row.epoch)).or_insert(row);
-        if row.nth > known.nth {
-            *known = row;
-        }
+/// An arm's quantiles for the figure of all connections, or of those under the split that is shown.
+fn drawn(test: &Experiment, all: &Cells, is_large: bool, arm: usize, shown: Option<u32>) -> Vec<f64> {
+    let is_shown = |place: &usize| shown.is_none_or(|epoch| test.splits[*place].epoch == epoch);
+    let own = all.of(0, is_large, arm);
+    let own: Vec<&Values> =
+        (0..own.len()).filter(is_shown).map(|place| &own[place]).filter(|values| !values.is_empty()).collect();
+    if let [one] = own.as_slice() {
+        return quantiles(one.len(), |place| one.at(place));
     }
-    newest.into_values().collect()
-}
-
-/// Returns true for a connection that ran its arm's algorithm and sent data.
-pub(super) const fn is_compared(row: &Row) -> bool {
-    !row.is_refused && !row.is_overridden && row.data_segs_out > 0 && row.bytes_acked > 0
+    let mut together: Vec<f64> = own.iter().flat_map(|values| values.iter()).collect();
+    together.sort_unstable_by(f64::total_cmp);
+    quantiles(together.len(), |place| together[place])
 }
 
 /// Metric of large or small connections, with the range of sizes.
@@ -259,25 +225,17 @@ pub const fn judged_by(is_large: bool) -> &'static str {
     if is_large { "throughput, from 3 MB" } else { "completion, below 3 MB" }
 }
 
-/// Selects by metric: large connections count by throughput; small ones by completion, so they must have ended.
-const fn is_judged(row: &Row, is_large: bool) -> bool {
-    if is_large { row.bytes_acked >= LARGE } else { row.bytes_acked < LARGE && !row.is_open }
-}
-
-/// Returns throughput in Mbit/s, or completion time in ms.
-fn value(test: &Experiment, row: &Row, is_large: bool) -> f64 {
-    let busy_s = row.busy_s(test.tick_ns);
-    if is_large { row.bytes_acked as f64 * 8e-6 / busy_s } else { busy_s * 1e3 }
-}
-
-/// Numbers the units of assignment: connections, or the buckets that represent prefixes or slots. Returns how many numbers
-/// there are.
-fn number_units(test: &Experiment, values: &mut [Value]) -> usize {
-    if test.by != AssignmentUnit::Connection {
-        return BUCKETS * test.hosts.len().max(1);
-    }
-    values.iter_mut().enumerate().for_each(|(at, value)| value.cluster = at);
-    values.len()
+/// Compares each arm with the control in each class of a family.
+fn compare_all(test: &Experiment, cells: &Cells, seed: u64) -> Vec<Comparison> {
+    let sizes = (0..cells.segments.len()).flat_map(|class| [false, true].map(|is_large| (class, is_large)));
+    let all: Vec<(usize, bool, usize)> =
+        sizes.flat_map(|(class, is_large)| (1..test.arms.len()).map(move |arm| (class, is_large, arm))).collect();
+    let one = |(class, is_large, arm): (usize, bool, usize)| {
+        let sides = [cells.of(class, is_large, arm), cells.of(class, is_large, 0)];
+        let is_empty = sides.iter().all(|side| side.iter().all(Values::is_empty));
+        (!is_empty).then(|| compare(test, &cells.segments[class], is_large, arm, sides, seed))
+    };
+    all.into_par_iter().filter_map(one).collect()
 }
 
 /// Compares an arm with the control, both in the splits that had both.
@@ -286,20 +244,13 @@ fn compare(
     class: &Segment,
     is_large: bool,
     arm: usize,
-    mut of: [Vec<Value>; 2],
+    of: [&[Values]; 2],
     seed: u64,
 ) -> Comparison {
-    let mut counts = vec![[0; 2]; test.splits.len()];
-    for (side, values) in of.iter().enumerate() {
-        values.iter().for_each(|value| counts[value.stratum][side] += 1);
-    }
+    let counts: Vec<[usize; 2]> = of[0].iter().zip(of[1]).map(|(own, control)| [own.len(), control.len()]).collect();
     let weights = overlap_weights(&counts);
-    let sides = of.each_mut().map(|values| {
-        let units = number_units(test, values);
-        let log = |own: &Value| Cell { stratum: own.stratum, cluster: own.cluster, count: 1.0, sum: own.value.ln() };
-        (Sample::new(values, &weights, units), stratified::mean(values.iter().map(log), &weights, units))
-    });
-    let [(own, own_mean), (control, control_mean)] = &sides;
+    let [own, control] = of.map(|strata| Sample::new(strata, &weights, Cells::clusters(test)));
+    let (own_mean, control_mean) = (own.log_mean(), control.log_mean());
     // A shorter time counts as a gain, like a higher throughput.
     let sign = if is_large { 1.0 } else { -1.0 };
     let log_gain = sign * (own.median() / control.median()).ln();
@@ -307,7 +258,7 @@ fn compare(
     let (mut low, mut high, mut error) = (f64::NAN, f64::NAN, f64::NAN);
     if has_enough {
         let mut rng = Rng::derive(seed, STREAM + arm as u64);
-        let mut logs: Vec<f64> = resamples(own, control, &mut rng).into_iter().map(|log| sign * log).collect();
+        let mut logs: Vec<f64> = resamples(&own, &control, &mut rng).into_iter().map(|log| sign * log).collect();
         logs.sort_by(f64::total_cmp);
         let n = logs.len();
         let (lower, upper) = ends(&logs);
@@ -338,7 +289,7 @@ fn compare(
 }
 
 /// Log ratios of the two medians, over resamples of both.
-fn resamples(own: &Sample, control: &Sample, rng: &mut Rng) -> Vec<f64> {
+fn resamples(own: &Sample<'_>, control: &Sample<'_>, rng: &mut Rng) -> Vec<f64> {
     let reads = [own, control].map(|sample| if sample.clusters == sample.len() { MANY } else { sample.len() });
     let count = (READS / (reads[0] + reads[1]).max(1)).clamp(200, RESAMPLES);
     let mut times = Vec::new();
@@ -357,38 +308,25 @@ fn correct(lines: &mut [Comparison]) {
     }
 }
 
-fn whole(test: &Experiment, rows: &[&Row], arm: usize) -> ArmSummary {
-    let own: Vec<&Row> = rows.iter().copied().filter(|row| usize::from(row.arm) == arm).collect();
-    let sum = |of: fn(&Row) -> u64| own.iter().map(|row| of(row)).sum::<u64>() as f64;
-    let middle = |of: fn(&Row) -> u64| {
-        let mut values: Vec<f64> = own.iter().map(|row| of(row) as f64 / 1e3).filter(|ms| *ms > 0.0).collect();
-        median(&mut values)
-    };
+fn whole(test: &Experiment, survey: &Survey, arm: usize) -> ArmSummary {
+    let own = &survey.arms[arm];
     let counts = test.counts.arms.get(arm).filter(|counts| counts.tried > 0);
+    let in_states: u64 = own.states_us.iter().sum();
     ArmSummary {
         label: test.arms[arm].label.clone(),
-        connections: own.len(),
-        open: own.iter().filter(|row| row.is_open).count(),
-        refused: own.iter().filter(|row| row.is_refused).count(),
-        overridden: own.iter().filter(|row| row.is_overridden && !row.is_refused).count(),
-        no_record: counts.map_or(0, |counts| counts.established.saturating_sub(own.len() as u64)),
-        bytes: own.iter().map(|row| row.bytes_acked).sum(),
-        retransmit_ratio: sum(|row| row.retrans_segs) / sum(|row| row.data_segs_out),
-        min_rtt_ms: middle(|row| row.min_rtt_us),
-        srtt_ms: middle(|row| row.srtt_us),
-        limited: sum(|row| row.rwnd_limited_us + row.sndbuf_limited_us) / sum(|row| row.busy_us),
-        state_shares: state_shares(&own),
+        connections: own.connections as usize,
+        open: own.open as usize,
+        refused: own.refused as usize,
+        overridden: own.overridden as usize,
+        no_record: counts.map_or(0, |counts| counts.established.saturating_sub(own.connections)),
+        bytes: own.bytes,
+        retransmit_ratio: own.retransmitted as f64 / own.segments as f64,
+        min_rtt_ms: own.min_rtt_us.median(),
+        srtt_ms: own.srtt_us.median(),
+        limited: own.limited_us as f64 / own.busy_us as f64,
+        state_shares: (in_states > 0).then(|| own.states_us.map(|us| us as f64 / in_states as f64)),
         handshakes_failed: counts.map(|counts| 1.0 - (counts.established as f64 / counts.tried as f64).min(1.0)),
     }
-}
-
-fn state_shares(rows: &[&Row]) -> Option<[f64; STATES]> {
-    let mut sums = [0.0; STATES];
-    for times in rows.iter().filter_map(|row| row.state_us) {
-        sums.iter_mut().zip(times).for_each(|(sum, us)| *sum += us as f64);
-    }
-    let total: f64 = sums.iter().sum();
-    (total > 0.0).then(|| sums.map(|sum| sum / total))
 }
 
 #[cfg(test)]
@@ -396,8 +334,8 @@ mod tests {
     use super::*;
     use bbrlab_stats::bootstrap::normal;
 
-    use crate::ab::Shares;
-    use crate::ab::testing::experiment;
+    use crate::ab::testing::{experiment, judge};
+    use crate::ab::{BUCKETS, Row, SegmentBy, Shares};
 
     /// Draws connections of 1 MB over varying paths; arm 1 takes `factor` of the time.
     fn draw(test: &Experiment, seed: u64, count: u64, factor: f64) -> Vec<Row> {

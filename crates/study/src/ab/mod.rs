@@ -3,28 +3,35 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 pub mod assign;
+mod cells;
+mod client;
 mod figures;
 pub mod fleet;
 pub mod guard;
 mod judge;
+mod long;
 mod page;
 mod policy;
 #[cfg(test)]
 mod ramps;
 pub mod record;
+mod records;
 mod segment;
 mod shared;
 mod soundness;
+mod survey;
 
 use serde::{Deserialize, Serialize};
 
 pub use assign::{
     ARMS_MAX, Assigner, AssignmentUnit, BUCKETS, Key, PORTS_MAX, PREFIXES_MAX, PrefixLengths, Shares, Table,
 };
+pub use client::Client;
 pub use judge::{ArmSummary, Comparison, Findings, judge};
 pub use page::{answer, json, notes, report, rows, state_rows};
 pub use policy::policy;
 pub use record::Row;
+pub use records::Records;
 pub use segment::{Prefixes, Segment, SegmentBy};
 pub use shared::{Between, Comovement};
 pub use soundness::{Exclusion, Ratio};
@@ -157,6 +164,11 @@ pub fn labels(algorithms: &[String]) -> Vec<String> {
 #[cfg(test)]
 pub(crate) mod testing {
     use super::*;
+
+    /// The analysis of records in memory.
+    pub fn judge(test: &Experiment, rows: &[Row], prefixes: &Prefixes, seed: u64) -> Findings {
+        super::judge(test, rows, prefixes, seed).unwrap_or_else(|never| match never {})
+    }
 
     pub fn experiment(arms: &[&str], split: &str) -> Experiment {
         let names: Vec<String> = arms.iter().map(|&name| name.to_owned()).collect();

@@ -441,7 +441,8 @@ pub fn report(test: &Experiment, found: &Findings, title: &str, version: &str) -
 mod tests {
     use super::*;
     use crate::ab::testing::experiment;
-    use crate::ab::{AssignmentUnit, PrefixLengths, Prefixes, Row, judge};
+    use crate::ab::testing::judge;
+    use crate::ab::{AssignmentUnit, PrefixLengths, Prefixes, Row};
 
     #[test]
     fn a_test_with_nothing_recorded_still_has_a_table_a_page_and_json() {
@@ -503,7 +504,7 @@ mod tests {
                 nth: 1,
                 begun_unix_ns: id * 100_000_000,
                 lasted_us: busy_us as u64,
-                client: format!("192.0.{network}.0/24"),
+                client: format!("192.0.{network}.0/24").parse().unwrap(),
                 bytes_acked: if id % 6 == 1 { 1_000_000 } else { 100_000 },
                 data_segs_out: 70,
                 busy_us: busy_us as u64,

@@ -131,7 +131,8 @@ pub fn policy(test: &Experiment, found: &Findings, prefixes: &Prefixes, version:
 mod tests {
     use super::*;
     use crate::ab::testing::experiment;
-    use crate::ab::{PrefixLengths, Row, judge};
+    use crate::ab::testing::judge;
+    use crate::ab::{PrefixLengths, Row};
 
     /// Two networks at two RTTs; arm 1 takes `factor` of the time in the second.
     fn drawn(factor: f64) -> Vec<Row> {
@@ -145,7 +146,7 @@ mod tests {
                 nth: 1,
                 begun_unix_ns: id * 2_000_000_000,
                 lasted_us: busy_us as u64,
-                client: format!("192.0.{network}.0/24"),
+                client: format!("192.0.{network}.0/24").parse().unwrap(),
                 bytes_acked: 1_000_000,
                 data_segs_out: 700,
                 busy_us: busy_us as u64,

@@ -6,8 +6,8 @@ use bbrlab_core::Rng;
 use bbrlab_stats::bootstrap::normal;
 
 use super::guard::{Guards, Limits};
-use super::testing::experiment;
-use super::{BUCKETS, Change, Experiment, Prefixes, Row, SegmentBy, Shares, Table, judge};
+use super::testing::{experiment, judge};
+use super::{BUCKETS, Change, Experiment, Prefixes, Row, SegmentBy, Shares, Table};
 use crate::judgement::Judgement;
 
 /// Seconds of a test.

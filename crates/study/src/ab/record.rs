@@ -3,7 +3,7 @@
 
 use bbrlab_core::State;
 
-use super::Experiment;
+use super::{Client, Experiment};
 
 /// Bytes of `struct record` in `bpf/cc/ab.bpf.c`.
 pub const BYTES: usize = 216;
@@ -57,7 +57,7 @@ pub struct Row {
     /// Time from establishment to this record.
     pub lasted_us: u64,
     /// The client's address, truncated.
-    pub client: String,
+    pub client: Client,
     /// Service port: local if the peer opened the connection, remote otherwise.
     pub port: u16,
     pub cgroup: u64,
@@ -116,7 +116,7 @@ impl Row {
             is_overridden: flags & OVERRIDDEN != 0,
             begun_unix_ns: begun_ns.saturating_add(test.unix_minus_monotonic_ns),
             lasted_us: at_ns.saturating_sub(begun_ns) / 1_000,
-            client: test.keep.text(u128::from_be_bytes(client)),
+            client: test.keep.client(u128::from_be_bytes(client)),
             port: u16_at(154)?,
             cgroup: u64_at(24)?,
             bytes_acked: u64_at(32)?,
@@ -156,7 +156,81 @@ impl Row {
     }
 }
 
-/// Columns of a table of records, in order.
+/// [`states`] as columns of a table.
+const STATE_COLUMNS: [&str; STATES] = [
+    "startup_us",
+    "drain_us",
+    "probe_bw_refill_us",
+    "probe_bw_up_us",
+    "probe_bw_down_us",
+    "probe_bw_cruise_us",
+    "probe_rtt_us",
+];
+
+/// Field of a [`Row`] with the times in BBR's states, which are several columns of a table.
+const STATE_FIELD: &str = "state_us";
+
+macro_rules! columns {
+    ($($kind:ident $field:ident)+) => {
+        /// Fields of a [`Row`], as [`Records::scan`](super::Records::scan) takes them.
+        pub const FIELDS: &[&str] = &["client", STATE_FIELD, $( stringify!($field) ),+];
+
+        impl Row {
+            /// Returns a row with these fields; the others are as by default.
+            ///
+            /// # Panics
+            /// If one is not in [`FIELDS`].
+            #[must_use]
+            pub fn only(&self, fields: &[&str]) -> Self {
+                let mut own = Self::default();
+                for field in fields {
+                    match *field {
+                        "client" => own.client = self.client,
+                        STATE_FIELD => own.state_us = self.state_us,
+                        $( stringify!($field) => own.$field = self.$field, )+
+                        other => panic!("no field {other}"),
+                    }
+                }
+                own
+            }
+        }
+
+        #[cfg(feature = "parquet")]
+        fn whole_columns(rows: &[Row]) -> Vec<(&'static str, Vec<Option<u64>>)> {
+            vec![ $( (stringify!($field), rows.iter().map(|row| Some(columns!(@to $kind row.$field))).collect()) ),+ ]
+        }
+
+        /// Sets a field of all rows; the error is the place of a value that it cannot have.
+        #[cfg(feature = "parquet")]
+        fn set(rows: &mut [Row], field: &str, values: &[i64]) -> Result<(), usize> {
+            match field {
+                $( stringify!($field) => {
+                    for (place, (row, &value)) in rows.iter_mut().zip(values).enumerate() {
+                        row.$field = u64::try_from(value).ok().and_then(|value| columns!(@from $kind value)).ok_or(place)?;
+                    }
+                } )+
+                other => panic!("no field {other}"),
+            }
+            Ok(())
+        }
+    };
+    (@to flag $value:expr) => { u64::from($value) };
+    (@to small $value:expr) => { u64::from($value) };
+    (@to whole $value:expr) => { $value };
+    (@from flag $value:expr) => { Some($value != 0) };
+    (@from small $value:expr) => { $value.try_into().ok() };
+    (@from whole $value:expr) => { Some($value) };
+}
+
+columns! {
+    whole id small arm small bucket small epoch small nth flag is_open flag is_passive flag is_refused flag is_overridden
+    whole begun_unix_ns whole lasted_us small port whole cgroup
+    whole bytes_acked whole bytes_received whole bytes_sent whole bytes_retrans
+    whole busy_us whole rwnd_limited_us whole sndbuf_limited_us
+    whole data_segs_out whole retrans_segs whole delivered whole delivered_ce whole lost
+    whole min_rtt_us whole srtt_us whole cwnd whole mss whole pacing_bps whole delivery_rate_bps flag is_app_limited
+}
+
 #[cfg(feature = "parquet")]
 pub use table::{read, write};
 
@@ -164,82 +238,30 @@ pub use table::{read, write};
 mod table {
     use std::io;
 
-    use ::parquet::file::reader::{FileReader, SerializedFileReader};
-    use ::parquet::record::RowAccessor;
+    use ::parquet::column::reader::{ColumnReader, ColumnReaderImpl};
+    use ::parquet::data_type::DataType;
+    use ::parquet::file::reader::{ChunkReader, FileReader, RowGroupReader, SerializedFileReader};
 
     use crate::{Error, Result};
 
-    use super::{Row, STATES};
+    use super::{Client, Row, STATE_COLUMNS, STATE_FIELD, STATES, set, whole_columns};
     use bbrlab_report::export::parquet::{Values, Writer};
 
-    /// Rows per group: the number held in memory at a time. Ours.
+    /// Rows of a group that is written. Ours: some 5 MB.
     const GROUP: usize = 16_384;
+    /// Rows that are read at a time. Ours: they stay in the second-level cache.
+    const CHUNK: usize = 1_024;
 
-    /// [`super::states`] as column names.
-    const STATE_COLUMNS: [&str; STATES] = [
-        "startup_us",
-        "drain_us",
-        "probe_bw_refill_us",
-        "probe_bw_up_us",
-        "probe_bw_down_us",
-        "probe_bw_cruise_us",
-        "probe_rtt_us",
-    ];
-
-    macro_rules! columns {
-        ($($kind:ident $field:ident)+) => {
-            fn values(rows: &[Row], labels: &[String]) -> Vec<(&'static str, Values)> {
-                let label = |row: &Row| labels.get(usize::from(row.arm)).cloned();
-                let mut all = vec![
-                    ("algorithm", Values::Text(rows.iter().map(label).collect())),
-                    ("client", Values::Text(rows.iter().map(|row| Some(row.client.clone())).collect())),
-                    $( (stringify!($field), Values::Whole(rows.iter().map(|row| Some(columns!(@to $kind row.$field))).collect())), )+
-                ];
-                let time = |nth: usize| rows.iter().map(|row| row.state_us.map(|times| times[nth])).collect();
-                all.extend(STATE_COLUMNS.iter().enumerate().map(|(nth, name)| (*name, Values::Whole(time(nth)))));
-                all
-            }
-
-            fn row(from: &::parquet::record::Row, places: &Places) -> Option<Row> {
-                let whole = |place: usize| from.get_long(place).ok().and_then(|value| u64::try_from(value).ok());
-                let mut state_us = [0; STATES];
-                let is_known = state_us.iter_mut().zip(places.states).all(|(us, place)| place.and_then(whole).map(|found| *us = found).is_some());
-                Some(Row {
-                    state_us: is_known.then_some(state_us),
-                    client: from.get_string(places.client).ok()?.clone(),
-                    $( $field: columns!(@from $kind whole(places.$field)?), )+
-                })
-            }
-
-            /// Index of each column in a file.
-            struct Places { client: usize, states: [Option<usize>; STATES], $( $field: usize, )+ }
-
-            impl Places {
-                fn of(names: &[String]) -> Result<Self> {
-                    let place = |name: &str| {
-                        names.iter().position(|one| one == name).ok_or_else(|| Error::NoRecordColumn(name.to_owned()))
-                    };
-                    // Tables of tests of schema 1 have no state columns.
-                    let states = STATE_COLUMNS.map(|name| place(name).ok());
-                    Ok(Self { client: place("client")?, states, $( $field: place(stringify!($field))?, )+ })
-                }
-            }
-        };
-        (@to flag $value:expr) => { u64::from($value) };
-        (@to small $value:expr) => { u64::from($value) };
-        (@to whole $value:expr) => { $value };
-        (@from flag $value:expr) => { $value != 0 };
-        (@from small $value:expr) => { $value.try_into().ok()? };
-        (@from whole $value:expr) => { $value };
-    }
-
-    columns! {
-        whole id small arm small bucket small epoch small nth flag is_open flag is_passive flag is_refused flag is_overridden
-        whole begun_unix_ns whole lasted_us small port whole cgroup
-        whole bytes_acked whole bytes_received whole bytes_sent whole bytes_retrans
-        whole busy_us whole rwnd_limited_us whole sndbuf_limited_us
-        whole data_segs_out whole retrans_segs whole delivered whole delivered_ce whole lost
-        whole min_rtt_us whole srtt_us whole cwnd whole mss whole pacing_bps whole delivery_rate_bps flag is_app_limited
+    fn values(rows: &[Row], labels: &[String]) -> Vec<(&'static str, Values)> {
+        let label = |row: &Row| labels.get(usize::from(row.arm)).cloned();
+        let mut all = vec![
+            ("algorithm", Values::Text(rows.iter().map(label).collect())),
+            ("client", Values::Text(rows.iter().map(|row| Some(row.client.to_string())).collect())),
+        ];
+        all.extend(whole_columns(rows).into_iter().map(|(name, values)| (name, Values::Whole(values))));
+        let time = |nth: usize| rows.iter().map(|row| row.state_us.map(|times| times[nth])).collect();
+        all.extend(STATE_COLUMNS.iter().enumerate().map(|(nth, name)| (*name, Values::Whole(time(nth)))));
+        all
     }
 
     /// Writes rows as Parquet, one group at a time.
@@ -258,15 +280,130 @@ mod table {
         writer.finish()
     }
 
-    /// Reads the rows and passes each to `each`.
-    pub fn read(bytes: Vec<u8>, mut each: impl FnMut(Row)) -> Result<()> {
-        let reader = SerializedFileReader::new(bytes::Bytes::from(bytes))?;
-        let schema = reader.metadata().file_metadata().schema().clone();
+    /// A column of a group, and room for its values.
+    struct Column<T: DataType> {
+        reader: ColumnReaderImpl<T>,
+        values: Vec<T::T>,
+        levels: Vec<i16>,
+    }
+
+    impl<T: DataType> Column<T> {
+        const fn new(reader: ColumnReaderImpl<T>) -> Self {
+            Self { reader, values: Vec::new(), levels: Vec::new() }
+        }
+
+        /// Reads the next values. Those that are missing have the level 0, and no value.
+        fn read(&mut self, count: usize) -> Result<()> {
+            self.values.clear();
+            self.levels.clear();
+            let (mut read, mut least) = (0, 1);
+            while read < count && least > 0 {
+                (least, _, _) =
+                    self.reader.read_records(count - read, Some(&mut self.levels), None, &mut self.values)?;
+                read += least;
+            }
+            if read == count { Ok(()) } else { Err(Error::BadRecord) }
+        }
+    }
+
+    type Whole = Column<::parquet::data_type::Int64Type>;
+    type Text = Column<::parquet::data_type::ByteArrayType>;
+
+    /// The requested fields of a group.
+    #[derive(Default)]
+    struct Group<'a> {
+        client: Option<Text>,
+        states: Vec<Whole>,
+        whole: Vec<(&'a str, Whole)>,
+    }
+
+    impl<'a> Group<'a> {
+        fn new(from: &dyn RowGroupReader, names: &[String], fields: &[&'a str]) -> Result<Self> {
+            let column = |name: &str| {
+                let place = names.iter().position(|one| one == name);
+                let place = place.ok_or_else(|| Error::NoRecordColumn(name.to_owned()))?;
+                Ok::<_, Error>(from.get_column_reader(place)?)
+            };
+            let whole = |name: &str| match column(name)? {
+                ColumnReader::Int64ColumnReader(reader) => Ok(Column::new(reader)),
+                _ => Err(Error::BadRecord),
+            };
+            let mut all = Self::default();
+            for &field in fields {
+                match field {
+                    "client" => match column(field)? {
+                        ColumnReader::ByteArrayColumnReader(reader) => all.client = Some(Column::new(reader)),
+                        _ => return Err(Error::BadRecord),
+                    },
+                    // Tables of tests of schema 1 have no state columns.
+                    STATE_FIELD if !names.iter().any(|name| name == STATE_COLUMNS[0]) => {}
+                    STATE_FIELD => all.states = STATE_COLUMNS.iter().map(|name| whole(name)).collect::<Result<_>>()?,
+                    _ => all.whole.push((field, whole(field)?)),
+                }
+            }
+            Ok(all)
+        }
+
+        /// Reads the next rows. The error has the place of a bad value among them.
+        fn read(&mut self, rows: &mut [Row]) -> Result<(), (usize, Error)> {
+            let count = rows.len();
+            for (field, column) in &mut self.whole {
+                column.read(count).map_err(|error| (0, error))?;
+                if let Some(missing) = column.levels.iter().position(|level| *level == 0) {
+                    return Err((missing, Error::BadRecord));
+                }
+                set(rows, field, &column.values).map_err(|place| (place, Error::BadRecord))?;
+            }
+            if let Some(column) = &mut self.client {
+                column.read(count).map_err(|error| (0, error))?;
+                for (place, row) in rows.iter_mut().enumerate() {
+                    let text = column.values.get(place).and_then(|bytes| bytes.as_utf8().ok());
+                    let client = text.and_then(|text| text.parse::<Client>().ok());
+                    row.client = client.ok_or((place, Error::BadRecord))?;
+                }
+            }
+            for column in &mut self.states {
+                column.read(count).map_err(|error| (0, error))?;
+            }
+            if self.states.len() == STATES {
+                let mut next = [0; STATES];
+                for (place, row) in rows.iter_mut().enumerate() {
+                    let mut times = Some([0; STATES]);
+                    for (nth, column) in self.states.iter().enumerate() {
+                        let is_known = column.levels[place] > 0;
+                        let value = is_known.then(|| u64::try_from(column.values[next[nth]]).ok()).flatten();
+                        next[nth] += usize::from(is_known);
+                        times = times.zip(value).map(|(mut times, us)| {
+                            times[nth] = us;
+                            times
+                        });
+                    }
+                    row.state_us = times;
+                }
+            }
+            Ok(())
+        }
+    }
+
+    /// Reads these fields of all rows, and passes some rows at a time to `each`.
+    pub fn read<R: ChunkReader + 'static>(from: R, fields: &[&str], mut each: impl FnMut(&[Row])) -> Result<()> {
+        let reader = SerializedFileReader::new(from)?;
+        let schema = reader.metadata().file_metadata().schema();
         let names: Vec<String> = schema.get_fields().iter().map(|field| field.name().to_owned()).collect();
-        let places = Places::of(&names)?;
-        for (nth, one) in reader.get_row_iter(None)?.enumerate() {
-            let one = one?;
-            each(row(&one, &places).ok_or_else(|| Error::at(format!("row {}", nth + 1))(Error::BadRecord))?);
+        let mut rows = vec![Row::default(); CHUNK];
+        let mut before = 0;
+        for nth in 0..reader.num_row_groups() {
+            let from = reader.get_row_group(nth)?;
+            let mut left = usize::try_from(from.metadata().num_rows()).unwrap_or(0);
+            let mut group = Group::new(from.as_ref(), &names, fields)?;
+            while left > 0 {
+                let some = &mut rows[..left.min(CHUNK)];
+                let at_row = |place: usize| format!("row {}", before + place + 1);
+                group.read(some).map_err(|(place, error)| Error::at(at_row(place))(error))?;
+                each(some);
+                before += some.len();
+                left -= some.len();
+            }
         }
         Ok(())
     }
@@ -304,7 +441,7 @@ mod tests {
         let row = Row::parse(&bytes(), &test).unwrap();
         assert_eq!((row.id, row.arm, row.bucket, row.port, row.nth), (7, 2, 4_321, 443, 1));
         assert_eq!((row.bytes_acked, row.lasted_us, row.busy_us, row.pacing_bps), (3_000_000, 4_000, 12_000, 1_000));
-        assert_eq!((row.client.as_str(), row.retransmit_ratio()), ("192.0.2.0/24", Some(0.025)));
+        assert_eq!((row.client.to_string().as_str(), row.retransmit_ratio()), ("192.0.2.0/24", Some(0.025)));
         assert!(row.is_passive && row.is_overridden && !row.is_open && !row.is_refused && !row.is_app_limited);
         assert_eq!(row.state_us, Some([1_500, 0, 0, 0, 0, 0, 2_500]));
         for end in (0..158).chain(160..BYTES) {
@@ -334,9 +471,36 @@ mod tests {
         let states = |id: u64| (!id.is_multiple_of(3)).then_some([id, 1, 2, 3, 4, 5, u64::MAX / 1_000]);
         let rows: Vec<Row> = (0..40_000).map(|id| Row { id, state_us: states(id), ..first.clone() }).collect();
         let file = write(Vec::new(), rows.iter().cloned(), &test.labels()).unwrap();
-        let mut back = Vec::new();
-        read(file, |row| back.push(row)).unwrap();
-        assert!(back == rows);
-        assert!(read(b"PAR1".to_vec(), |_| {}).is_err());
+        let file = bytes::Bytes::from(file);
+        let back = |fields: &[&str]| {
+            let mut back = Vec::new();
+            read(file.clone(), fields, |rows| back.extend_from_slice(rows)).unwrap();
+            back
+        };
+        assert!(back(FIELDS) == rows);
+        for field in FIELDS {
+            let wanted: Vec<Row> = rows.iter().map(|row| row.only(&[field])).collect();
+            assert!(back(&[field]) == wanted, "{field}");
+        }
+        assert!(read(bytes::Bytes::from_static(b"PAR1"), FIELDS, |_| {}).is_err());
+    }
+
+    #[cfg(feature = "parquet")]
+    #[test]
+    fn a_value_out_of_range_is_named_by_its_row() {
+        use bbrlab_report::export::parquet::{Values, Writer};
+
+        let column =
+            |bad: Option<u64>| Values::Whole((0..2_000).map(|row| if row == 1_500 { bad } else { Some(1) }).collect());
+        for bad in [Some(300), None] {
+            let (good, bad) = (column(Some(1)), column(bad));
+            let mut writer = Writer::new(Vec::new(), "connections", &[("id", &good), ("arm", &bad)]).unwrap();
+            writer.group(&[&good, &bad]).unwrap();
+            let file = bytes::Bytes::from(writer.finish().unwrap());
+            let error = read(file.clone(), &["id", "arm"], |_| {}).unwrap_err().to_string();
+            assert_eq!(error, "row 1501: a value is missing or out of range");
+            assert!(read(file.clone(), &["id"], |_| {}).is_ok());
+            assert!(read(file, &["port"], |_| {}).unwrap_err().to_string().contains("no column port"));
+        }
     }
 }

@@ -5,10 +5,11 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::rc::Rc;
 
 use super::assign::{mapped, mask};
-use super::{Experiment, PrefixLengths, Row};
+use super::long::Part;
+use super::survey::Survey;
+use super::{Client, Experiment, PrefixLengths, Row};
 use crate::cdn::LARGE;
 use crate::{Error, Result};
 use bbrlab_stats::number::hundredths;
@@ -100,53 +101,72 @@ impl Segment {
     }
 }
 
-type Predicate = Box<dyn Fn(&Row) -> bool>;
+type SegmentOf<'a> = Box<dyn Fn(&Row) -> Option<usize> + Sync + 'a>;
 
-/// Returns every class except those of age, each with its predicate.
-pub(super) fn classes(test: &Experiment, rows: &[&Row], prefixes: &Prefixes) -> Vec<(Segment, Predicate)> {
-    let mut classes: Vec<(Segment, Predicate)> = vec![(Segment::new("all", SegmentBy::All, 0, 0), Box::new(|_| true))];
-    let known: Rc<BTreeMap<String, usize>> = Rc::new(prefixes.of_all(rows));
-    for (nth, name) in prefixes.names.iter().enumerate() {
-        let known = Rc::clone(&known);
-        let takes = move |row: &Row| known.get(&row.client) == Some(&nth);
-        classes.push((Segment::new(&format!("clients {name}"), SegmentBy::Clients, 0, 0), Box::new(takes)));
+/// Segments of which a connection is in one at most.
+pub(super) struct Family<'a> {
+    pub segments: Vec<Segment>,
+    /// Place of a connection's segment.
+    pub segment_of: SegmentOf<'a>,
+    /// Fields that it looks at.
+    pub fields: &'static [&'static str],
+}
+
+impl<'a> Family<'a> {
+    fn new(
+        segments: Vec<Segment>,
+        fields: &'static [&'static str],
+        segment_of: impl Fn(&Row) -> Option<usize> + Sync + 'a,
+    ) -> Self {
+        Self { segments, segment_of: Box::new(segment_of), fields }
     }
-    for host in &test.hosts {
-        let epochs = host.first_epoch..=host.last_epoch;
-        let class = Segment::new(&format!("host {}", host.name), SegmentBy::Host, 0, 0);
-        classes.push((class, Box::new(move |row: &Row| epochs.contains(&row.epoch))));
+
+    fn of_ranges(
+        over: SegmentBy,
+        ranges: &'static [(&'static str, u64, u64)],
+        field: &'static [&'static str],
+        value: fn(&Row) -> u64,
+    ) -> Self {
+        let segments = ranges.iter().map(|&(name, from, below)| Segment::new(name, over, from, below)).collect();
+        Self::new(segments, field, move |row| {
+            ranges.iter().position(|&(_, from, below)| (from..below).contains(&value(row)))
+        })
     }
-    for (name, from, below) in SIZES {
-        let takes = move |row: &Row| (from..below).contains(&row.bytes_acked);
-        classes.push((Segment::new(name, SegmentBy::Size, from, below), Box::new(takes)));
+}
+
+/// Returns all families except that of age, in the order of the report.
+pub(super) fn families<'a>(test: &'a Experiment, survey: &Survey, prefixes: &'a Prefixes) -> Vec<Family<'a>> {
+    let named = |name: &str, over: SegmentBy| Segment::new(name, over, 0, 0);
+    let mut all = vec![Family::new(vec![named("all", SegmentBy::All)], &[], |_| Some(0))];
+    if !prefixes.is_empty() {
+        let segments = prefixes.names.iter().map(|name| named(&format!("clients {name}"), SegmentBy::Clients));
+        all.push(Family::new(segments.collect(), &["client"], |row| prefixes.of(row.client)));
     }
-    for (name, from, below) in RTTS {
-        let takes = move |row: &Row| (from..below).contains(&row.min_rtt_us);
-        classes.push((Segment::new(name, SegmentBy::Rtt, from, below), Box::new(takes)));
+    if !test.hosts.is_empty() {
+        let segments = test.hosts.iter().map(|host| named(&format!("host {}", host.name), SegmentBy::Host));
+        all.push(Family::new(segments.collect(), &["epoch"], |row| Some(test.host_of(row.epoch))));
     }
-    for class in times(test, rows) {
-        let (from, below, begun_ns) = (class.from, class.below, (test.begun_unix_s * 1e9) as u64);
-        let takes = move |row: &Row| (from..below).contains(&(row.begun_unix_ns.saturating_sub(begun_ns) / 1_000));
-        classes.push((class, Box::new(takes)));
+    all.push(Family::of_ranges(SegmentBy::Size, &SIZES, &["bytes_acked"], |row| row.bytes_acked));
+    all.push(Family::of_ranges(SegmentBy::Rtt, &RTTS, &["min_rtt_us"], |row| row.min_rtt_us));
+    let times = times(survey.last_us);
+    if !times.is_empty() {
+        let bounds: Vec<u64> = times.iter().map(|segment| segment.below).collect();
+        let segment_of = move |row: &Row| bounds.iter().position(|below| row.since_us(test) < *below);
+        all.push(Family::new(times, &["begun_unix_ns"], segment_of));
     }
-    let mut ports: BTreeMap<u16, usize> = BTreeMap::new();
-    rows.iter().for_each(|row| *ports.entry(row.port).or_default() += 1);
-    let mut ports: Vec<(u16, usize)> = ports.into_iter().collect();
+    let mut ports: Vec<(u16, u64)> = survey.ports.iter().map(|(&port, &count)| (port, count)).collect();
     ports.sort_by_key(|&(port, count)| (Reverse(count), port));
     if ports.len() > 1 {
-        for (port, _) in ports.into_iter().take(PORTS) {
-            let class = Segment::new(&format!("port {port}"), SegmentBy::Port, 0, 0);
-            classes.push((class, Box::new(move |row| row.port == port)));
-        }
+        let ports: Vec<u16> = ports.into_iter().take(PORTS).map(|(port, _)| port).collect();
+        let segments = ports.iter().map(|port| named(&format!("port {port}"), SegmentBy::Port)).collect();
+        all.push(Family::new(segments, &["port"], move |row| ports.iter().position(|port| *port == row.port)));
     }
-    classes
+    all
 }
 
 /// Splits the period in which connections began into equal parts; returns none if a part would be shorter than one
 /// second.
-fn times(test: &Experiment, rows: &[&Row]) -> Vec<Segment> {
-    let begun_ns = (test.begun_unix_s * 1e9) as u64;
-    let last_us = rows.iter().map(|row| row.begun_unix_ns.saturating_sub(begun_ns) / 1_000).max().unwrap_or(0);
+fn times(last_us: u64) -> Vec<Segment> {
     let each_s = last_us.div_ceil(1_000_000).div_ceil(TIMES as u64);
     if last_us < TIMES as u64 * 1_000_000 {
         return Vec::new();
@@ -166,49 +186,32 @@ fn times(test: &Experiment, rows: &[&Row]) -> Vec<Segment> {
     (0..TIMES as u64).map(class).collect()
 }
 
-/// Throughput of a connection within an age range.
-pub(super) struct AgeShare {
-    pub arm: u8,
-    pub epoch: u32,
-    pub bucket: u16,
-    /// Mbit/s over the busy time.
-    pub throughput: f64,
+/// Place of an age among [`AGES`].
+pub(super) fn age(us: u64) -> usize {
+    AGES.iter().position(|&(_, from, below)| (from..below).contains(&us)).unwrap_or(AGES.len() - 1)
 }
 
-/// Returns the connections of each age range. A record's growth since the previous one counts at the age midway between
-/// them.
-pub(super) fn ages(test: &Experiment, rows: &[Row], is_compared: impl Fn(&Row) -> bool) -> [Vec<AgeShare>; AGES.len()] {
-    let mut connections: BTreeMap<(u64, u64, u32), Vec<&Row>> = BTreeMap::new();
-    for row in rows {
-        connections.entry((row.begun_unix_ns, row.id, row.epoch)).or_default().push(row);
+/// Age of the only record of a connection: midway.
+pub(super) fn age_of_only(row: &Row) -> usize {
+    age(row.lasted_us / 2)
+}
+
+/// Throughput of a connection of several records in each range of age, in Mbit/s over the busy time. A record's growth since
+/// the one before it counts at the age midway between them.
+pub(super) fn ages(test: &Experiment, newest: &Row, parts: &[Part]) -> [Option<f64>; AGES.len()] {
+    let mut sums = [(0_u64, 0_u64); AGES.len()];
+    let (mut bytes, mut busy_us, mut lasted_us) = (0, 0, 0);
+    for part in parts {
+        let sum = &mut sums[age(u64::midpoint(lasted_us, part.lasted_us))];
+        sum.0 += part.bytes_acked.saturating_sub(bytes);
+        sum.1 += part.busy_us.saturating_sub(busy_us);
+        (bytes, busy_us, lasted_us) = (part.bytes_acked, part.busy_us, part.lasted_us);
     }
-    let mut parts: [Vec<AgeShare>; AGES.len()] = Default::default();
-    for mut records in connections.into_values() {
-        records.sort_by_key(|row| row.nth);
-        records.dedup_by_key(|row| row.nth);
-        if !records.last().is_some_and(|row| is_compared(row)) {
-            continue;
-        }
-        let mut sums = [(0_u64, 0_u64); AGES.len()];
-        let (mut bytes, mut busy_us, mut lasted_us) = (0, 0, 0);
-        for row in &records {
-            let middle_us = u64::midpoint(lasted_us, row.lasted_us);
-            let range = AGES.iter().position(|&(_, from, below)| (from..below).contains(&middle_us));
-            let sum = &mut sums[range.unwrap_or(AGES.len() - 1)];
-            sum.0 += row.bytes_acked.saturating_sub(bytes);
-            sum.1 += row.busy_us.saturating_sub(busy_us);
-            (bytes, busy_us, lasted_us) = (row.bytes_acked, row.busy_us, row.lasted_us);
-        }
-        let last = records[records.len() - 1];
-        for (part, (bytes, busy_us)) in parts.iter_mut().zip(sums) {
-            if bytes > 0 {
-                let busy = Row { id: last.id, min_rtt_us: last.min_rtt_us, busy_us, ..Row::default() };
-                let throughput = bytes as f64 * 8e-6 / busy.busy_s(test.tick_ns);
-                part.push(AgeShare { arm: last.arm, epoch: last.epoch, bucket: last.bucket, throughput });
-            }
-        }
-    }
-    parts
+    let Row { id, min_rtt_us, .. } = *newest;
+    sums.map(|(bytes, busy_us)| {
+        let busy = Row { id, min_rtt_us, busy_us, ..Row::default() };
+        (bytes > 0).then(|| bytes as f64 * 8e-6 / busy.busy_s(test.tick_ns))
+    })
 }
 
 /// Client classes defined by network prefixes.
@@ -298,27 +301,10 @@ impl Prefixes {
         self.names.is_empty()
     }
 
-    /// Returns the class of a recorded client such as `192.0.2.0/24` by longest-prefix match.
-    pub fn of(&self, client: &str) -> Option<usize> {
-        let (address, bits) = client.split_once('/')?;
-        let address: IpAddr = address.parse().ok()?;
-        let bits = bits.parse::<u32>().ok()? + if address.is_ipv4() { 96 } else { 0 };
-        let own = mapped(address);
-        let of_length = |&length: &u32| self.networks.get(&(length, own & mask(length))).copied();
-        self.lengths.iter().filter(|length| **length <= bits).find_map(of_length)
-    }
-
-    fn of_all(&self, rows: &[&Row]) -> BTreeMap<String, usize> {
-        let mut clients: Vec<&str> = rows.iter().map(|row| row.client.as_str()).collect();
-        clients.sort_unstable();
-        clients.dedup();
-        clients.into_iter().filter_map(|client| Some((client.to_owned(), self.of(client)?))).collect()
-    }
-
-    /// Counts the connections in no class.
-    pub(super) fn outside(&self, rows: &[&Row]) -> usize {
-        let known = self.of_all(rows);
-        rows.iter().filter(|row| !known.contains_key(&row.client)).count()
+    /// Returns the class of a recorded client by longest-prefix match.
+    pub fn of(&self, client: Client) -> Option<usize> {
+        let of_length = |&length: &u32| self.networks.get(&(length, client.address() & mask(length))).copied();
+        self.lengths.iter().filter(|length| **length <= client.bits()).find_map(of_length)
     }
 }
 
@@ -331,7 +317,7 @@ mod tests {
     fn the_longest_network_of_either_family_gives_the_class() {
         let text = "# ours\n192.0.0.0/16 home\n192.0.2.0/24, mobile  # a part\n2001:db8::/32\toffice west\n2001:db8:1::/48 home\n0.0.0.0/0 rest\n";
         let classes = Prefixes::parse(text, PrefixLengths::default()).unwrap();
-        let name = |client: &str| classes.of(client).map(|nth| classes.names[nth].as_str());
+        let name = |client: &str| classes.of(client.parse().unwrap()).map(|nth| classes.names[nth].as_str());
         assert_eq!(name("192.0.2.0/24"), Some("mobile"));
         assert_eq!(name("192.0.3.0/24"), Some("home"));
         assert_eq!(name("198.51.100.0/24"), Some("rest"));
@@ -344,7 +330,7 @@ mod tests {
     #[test]
     fn a_client_of_which_less_is_kept_than_a_network_names_is_in_none() {
         let classes = Prefixes::parse("192.0.2.0/24 home\n", PrefixLengths::default()).unwrap();
-        assert_eq!(classes.of("192.0.0.0/16"), None);
+        assert_eq!(classes.of("192.0.0.0/16".parse().unwrap()), None);
     }
 
     #[test]
@@ -379,6 +365,7 @@ mod tests {
         let record = |nth: u32, lasted_s: u64, bytes_acked: u64, busy_ms: u64| Row {
             id: 7,
             nth,
+            is_open: nth < 4,
             lasted_us: lasted_s * 1_000_000,
             bytes_acked,
             busy_us: busy_ms * 1_000,
@@ -391,24 +378,21 @@ mod tests {
             record(2, 20, 12_000_000, 11_000),
             record(3, 40, 17_000_000, 12_000),
         ];
-        let parts = ages(&test, &rows, |_| true);
-        let found: Vec<Vec<f64>> =
-            parts.iter().map(|parts| parts.iter().map(|part| part.throughput.round()).collect()).collect();
-        assert_eq!(found, [vec![], vec![8.0], vec![28.0], vec![]]);
-        assert!(ages(&test, &rows, |row| row.nth < 4).iter().all(Vec::is_empty));
+        let prefixes = Prefixes::default();
+        let mut survey = Survey::new(&test);
+        rows.iter().for_each(|row| survey.add(&Row { data_segs_out: 1, ..row.clone() }, &test, &prefixes));
+        let survey = Survey::merged(vec![survey], &test, &prefixes);
+        assert_eq!(survey.long[0].ages.map(|found| found.map(f64::round)), [None, Some(8.0), Some(28.0), None]);
+        assert_eq!([1, 3, 30, 300].map(|lasted_s| age_of_only(&record(1, lasted_s, 1, 1))), [0, 1, 2, 3]);
     }
 
     #[test]
     fn the_time_is_cut_into_equal_parts_of_whole_seconds() {
-        let mut test = experiment(&["cubic", "bbr3"], "50,50");
-        test.begun_unix_s = 100.0;
-        let at = |second: u64| Row { begun_unix_ns: (100 + second) * 1_000_000_000, ..Row::default() };
-        let (first, last) = (at(0), at(61));
-        let found = times(&test, &[&first, &last]);
+        let found = times(61_000_000);
         let names: Vec<&str> = found.iter().map(|class| class.name.as_str()).collect();
         assert_eq!((names.len(), names[0], names[5]), (6, "begun at 0 to 11 s", "begun at 55 to 66 s"));
-        assert_eq!(times(&test, &[&first, &at(5)]), []);
-        let hours = times(&test, &[&at(86_400)]);
+        assert_eq!(times(5_000_000), []);
+        let hours = times(86_400_000_000);
         assert_eq!((hours[1].name.as_str(), hours[1].middle()), ("begun at 4 to 8 h", 21_600.0));
     }
 }

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use bbrlab_core::Rng;
 
-use super::{AssignmentUnit, Experiment, Row};
+use super::{AssignmentUnit, Client, Experiment, Row};
 
 /// Seed stream of the moves in time.
 const STREAM: u64 = 0x6162_7368_0000_0000;
@@ -61,59 +61,96 @@ struct Pair {
     rises: [f64; 2],
 }
 
-/// A connection as far as it counts here.
-struct End<'a> {
+/// Fields of a record that an [`End`] takes.
+pub(super) const FIELDS: &[&str] =
+    &["id", "arm", "epoch", "begun_unix_ns", "lasted_us", "client", "min_rtt_us", "srtt_us"];
+/// Connections that are looked at, and the time from which a part of them is taken together. Ours: the pairs are a hundredth.
+const ENDS_MOST: u64 = 2_000_000;
+const WINDOW_US: u64 = 60_000_000;
+
+/// The end of a connection.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct End {
     at_us: u64,
-    client: &'a str,
+    /// Makes the order of ends definite.
+    key: (u64, u64, u32),
+    client: Client,
+    is_control: bool,
+    min_rtt_us: u64,
+    srtt_us: u64,
+}
+
+impl End {
+    /// The end of a connection; of very many connections, only if it is in one of the minutes that are looked at.
+    pub fn of(row: &Row, connections: u64) -> Option<Self> {
+        let at_us = row.begun_unix_ns / 1_000 + row.lasted_us;
+        let every = connections.div_ceil(ENDS_MOST).max(1);
+        (at_us / WINDOW_US).is_multiple_of(every).then_some(Self {
+            at_us,
+            key: (row.begun_unix_ns, row.id, row.epoch),
+            client: row.client,
+            is_control: row.arm == 0,
+            min_rtt_us: row.min_rtt_us,
+            srtt_us: row.srtt_us,
+        })
+    }
+}
+
+/// An end with the rise of its RTT.
+#[derive(Clone, Copy)]
+struct Rise {
+    at_us: u64,
+    client: Client,
     is_control: bool,
     rise: f64,
 }
 
-/// Looks for shared bottlenecks; empty where there are too few pairs, or the arms never met.
-pub fn comovement(test: &Experiment, rows: &[&Row], seed: u64) -> Vec<Comovement> {
-    let levels: &[Between] = match test.by {
+/// Levels at which a test can look for shared bottlenecks.
+pub(super) const fn levels(test: &Experiment) -> &[Between] {
+    match test.by {
         AssignmentUnit::Connection => &[Between::SameNetwork, Between::Networks],
         AssignmentUnit::ClientPrefix => &[Between::Networks],
         AssignmentUnit::Time => &[],
-    };
-    let mut least: BTreeMap<&str, u64> = BTreeMap::new();
-    for row in rows.iter().filter(|row| row.min_rtt_us > 0) {
-        let own = least.entry(&row.client).or_insert(row.min_rtt_us);
-        *own = row.min_rtt_us.min(*own);
     }
-    let rise = |row: &Row| {
-        let least_us = *least.get(row.client.as_str())?;
-        (row.srtt_us > 0).then(|| (row.srtt_us as f64 / least_us as f64).ln())
+}
+
+/// Looks for shared bottlenecks among the ends of compared connections; empty where there are too few pairs, or the arms never met.
+pub(super) fn comovement(test: &Experiment, mut ends: Vec<End>, seed: u64) -> Vec<Comovement> {
+    let mut least: BTreeMap<Client, u64> = BTreeMap::new();
+    for end in ends.iter().filter(|end| end.min_rtt_us > 0) {
+        let own = least.entry(end.client).or_insert(end.min_rtt_us);
+        *own = end.min_rtt_us.min(*own);
+    }
+    ends.sort_unstable_by_key(|end| (end.at_us, end.key));
+    let rise = |end: &End| {
+        let least_us = *least.get(&end.client)?;
+        let End { at_us, client, is_control, .. } = *end;
+        (end.srtt_us > 0).then(|| Rise { at_us, client, is_control, rise: (end.srtt_us as f64 / least_us as f64).ln() })
     };
-    let with_rise = rows.iter().filter_map(|row| Some((*row, rise(row)?)));
-    let mut ends: Vec<End<'_>> = with_rise.map(|(row, rise)| End::new(row, rise)).collect();
-    ends.sort_by_key(|end| end.at_us);
+    let ends: Vec<Rise> = ends.iter().filter_map(rise).collect();
     let of = |&between: &Between| {
         let blocks = match between {
             Between::SameNetwork => {
-                let mut networks: BTreeMap<&str, Vec<&End<'_>>> = BTreeMap::new();
+                let mut networks: BTreeMap<Client, Vec<&Rise>> = BTreeMap::new();
                 ends.iter().for_each(|end| networks.entry(end.client).or_default().push(end));
-                networks.values().flat_map(|own| pairs(own, |_, _| true)).collect()
+                // In the order of their texts, in which the first ones are taken if there are too many.
+                let mut networks: Vec<(String, Vec<&Rise>)> =
+                    networks.into_iter().map(|(client, own)| (client.to_string(), own)).collect();
+                networks.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+                networks.iter().flat_map(|(_, own)| pairs(own, |_, _| true)).collect()
             }
             Between::Networks => {
-                let all: Vec<&End<'_>> = ends.iter().collect();
+                let all: Vec<&Rise> = ends.iter().collect();
                 pairs(&all, |a, b| a.client != b.client)
             }
         };
         correlate(between, blocks, seed)
     };
-    levels.iter().filter_map(of).collect()
-}
-
-impl<'a> End<'a> {
-    fn new(row: &'a Row, rise: f64) -> Self {
-        let at_us = row.begun_unix_ns / 1_000 + row.lasted_us;
-        Self { at_us, client: &row.client, is_control: row.arm == 0, rise }
-    }
+    levels(test).iter().filter_map(of).collect()
 }
 
 /// Pairs each connection of the control with the nearest one of another arm, each used once, in blocks of neighbours.
-fn pairs(ends: &[&End<'_>], may_pair: impl Fn(&End<'_>, &End<'_>) -> bool) -> Vec<Vec<Pair>> {
+fn pairs(ends: &[&Rise], may_pair: impl Fn(&Rise, &Rise) -> bool) -> Vec<Vec<Pair>> {
     let mut blocks: Vec<Vec<Pair>> = Vec::new();
     let mut is_used = vec![false; ends.len()];
     for (at, own) in ends.iter().enumerate().filter(|(_, end)| end.is_control) {
@@ -212,7 +249,7 @@ mod tests {
                 epoch: 1,
                 begun_unix_ns: at_us * 1_000,
                 lasted_us: 200_000,
-                client: format!("192.0.{network}.0/24"),
+                client: format!("192.0.{network}.0/24").parse().unwrap(),
                 min_rtt_us: 20_000,
                 srtt_us: (20_000.0 * (1.5 + rise).exp()) as u64,
                 ..Row::default()
@@ -221,13 +258,17 @@ mod tests {
         rows
     }
 
+    fn ends(rows: &[Row]) -> Vec<End> {
+        rows.iter().filter_map(|row| End::of(row, rows.len() as u64)).collect()
+    }
+
     /// How many of 40 tests find a shared bottleneck, at each level.
     fn found(networks: u64, links: impl Fn(u64, u8) -> u64 + Copy) -> [usize; 2] {
         let test = experiment(&["cubic", "bbr3"], "50,50");
         let mut counts = [0; 2];
         for seed in 0..40 {
             let rows = draw(networks, seed, links);
-            for one in comovement(&test, &rows.iter().collect::<Vec<_>>(), seed) {
+            for one in comovement(&test, ends(&rows), seed) {
                 counts[one.between as usize] += usize::from(one.is_shared());
             }
         }
@@ -250,9 +291,15 @@ mod tests {
     fn too_few_pairs_say_nothing() {
         let mut test = experiment(&["cubic", "bbr3"], "50,50");
         let rows = draw(1, 1, |_, _| 0);
-        let rows: Vec<&Row> = rows.iter().collect();
-        assert_eq!(comovement(&test, &rows[..20], 1), []);
+        assert_eq!(comovement(&test, ends(&rows[..20]), 1), []);
         test.by = AssignmentUnit::Time;
-        assert_eq!(comovement(&test, &rows, 1), []);
+        assert_eq!(comovement(&test, ends(&rows), 1), []);
+    }
+
+    #[test]
+    fn of_very_many_connections_some_minutes_are_taken_whole() {
+        let row = |minute: u64| Row { begun_unix_ns: minute * 60_000_000_000, ..Row::default() };
+        let taken = |connections: u64| (0..120).filter(|&minute| End::of(&row(minute), connections).is_some()).count();
+        assert_eq!([taken(1), taken(ENDS_MOST), taken(ENDS_MOST + 1), taken(50 * ENDS_MOST)], [120, 120, 60, 3]);
     }
 }

@@ -1,12 +1,10 @@
 //! Soundness of a test: the arms' shares of connections, and of those left out.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use std::collections::BTreeSet;
-
 use bbrlab_stats::sequential::chi_squared_tail;
 
-use super::judge::is_compared;
-use super::{AssignmentUnit, Experiment, Row};
+use super::Experiment;
+use super::survey::Survey;
 
 /// Significance level of the sample ratio check, the usual one: Fabijan et al., "Diagnosing Sample Ratio Mismatch in
 /// Online Controlled Experiments", KDD 2019.
@@ -45,26 +43,13 @@ impl Exclusion {
 }
 
 /// Chi-squared test over all splits that were in force: a change of shares is no mismatch.
-pub(super) fn ratio(test: &Experiment, rows: &[&Row]) -> Ratio {
+pub(super) fn ratio(test: &Experiment, survey: &Survey) -> Ratio {
     let arms = test.arms.len();
     let mut all = Ratio { seen: vec![0; arms], expected: vec![0.0; arms], chi_squared: 0.0, freedom: 0, p: 1.0 };
     for change in &test.splits {
-        let own: Vec<&Row> = rows.iter().copied().filter(|row| row.epoch == change.epoch).collect();
-        let mut seen = vec![0_u64; arms];
-        if test.by == AssignmentUnit::Connection {
-            for row in &own {
-                if let Some(count) = seen.get_mut(usize::from(row.arm)) {
-                    *count += 1;
-                }
-            }
-        } else {
-            let drawn: BTreeSet<(u16, u8)> = own.iter().map(|row| (row.bucket, row.arm)).collect();
-            for (_, arm) in drawn {
-                if let Some(count) = seen.get_mut(usize::from(arm)) {
-                    *count += 1;
-                }
-            }
-        }
+        let shares = survey.splits.get(&change.epoch).map_or(&[][..], Vec::as_slice);
+        let mut seen: Vec<u64> = shares.iter().map(|share| share.units(test.by)).collect();
+        seen.resize(arms, 0);
         let total: u64 = seen.iter().sum();
         let shares: u32 = change.shares.0.iter().sum();
         let mut cells = 0;
@@ -88,17 +73,14 @@ pub(super) fn ratio(test: &Experiment, rows: &[&Row]) -> Ratio {
 }
 
 /// Chi-squared test of whether the arms differ in the share that was left out, over all splits.
-pub(super) fn exclusion(test: &Experiment, rows: &[&Row]) -> Exclusion {
+pub(super) fn exclusion(test: &Experiment, survey: &Survey) -> Exclusion {
     let arms = test.arms.len();
     let (mut chi_squared, mut freedom) = (0.0, 0);
     let mut sums = vec![[0_u64; 2]; arms];
     for change in &test.splits {
-        let mut counts = vec![[0_u64; 2]; arms];
-        for row in rows.iter().filter(|row| row.epoch == change.epoch) {
-            if let Some(count) = counts.get_mut(usize::from(row.arm)) {
-                count[usize::from(!is_compared(row))] += 1;
-            }
-        }
+        let shares = survey.splits.get(&change.epoch).map_or(&[][..], Vec::as_slice);
+        let mut counts: Vec<[u64; 2]> = shares.iter().map(|share| [share.kept, share.left_out]).collect();
+        counts.resize(arms, [0; 2]);
         sums.iter_mut().zip(&counts).for_each(|(sum, own)| (0..2).for_each(|side| sum[side] += own[side]));
         let total = |side: usize| counts.iter().map(|own| own[side]).sum::<u64>() as f64;
         let (kept, left_out) = (total(0), total(1));

@@ -23,8 +23,8 @@ pub fn report(args: &ReportArgs) -> Result<Verdict, Error> {
         parsed.map_err(Error::at(inputs::name(path))).map_err(Error::flag("--classes"))
     });
     let prefixes = prefixes.transpose()?.unwrap_or_default();
-    let (test, rows) = read_all(&args.dirs)?;
-    let found = ab::judge(&test, &rows, &prefixes, args.seed);
+    let (test, records) = read_all(&args.dirs)?;
+    let found = ab::judge(&test, &records, &prefixes, args.seed)?;
     let version = env!("CARGO_PKG_VERSION");
     let mut files = Vec::new();
     if let Some(report) = &report {
