@@ -1,14 +1,13 @@
 #!/bin/bash
-# Runs README's "Test it on your users" on this kernel: a server in its own cgroup, clients behind two emulated links, one with random
-# loss and one with a deep buffer. In mount and network namespaces of its own; leaves nothing behind.
+# Runs README's "Test it on your users" on this kernel, in a cgroup and namespaces of its own: clients behind two links, one with loss.
 # usage: tools/ab.sh [CONNECTIONS]             on each link (100); as root; $BBRLAB is the command (target/release/bbrlab)
 #        tools/ab.sh production [SECONDS]      nginx and clients of five classes, beside separate runs and the simulator
 #        tools/ab.sh ramp [TESTS [SECONDS]]    the same algorithm in both arms, under a growing load and a growing share
 #        tools/ab.sh faults [TRIALS]           kills, full disks, removed cgroups and other programs under load
 #        tools/ab.sh policy-faults|policy-load a policy under faults; 10,000 connections a second with half a million networks
-#        tools/ab.sh fleet [CONNECTIONS …]     memory and time of the report of a fleet's test, made from a model; needs no root
 #        tools/ab.sh containers                a policy from a container, for the connections of a pod; needs podman and runc
-#        tools/ab.sh cost [SECONDS]            cost of the program by hook, and 10,000 connections a second
+#        tools/ab.sh cost [SECONDS]            cost of the program by hook; 10,000 connections a second
+#        tools/ab.sh fleet [CONNECTIONS …]     the report of a fleet's test, made from a model; not as root
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 set -euo pipefail
 cd "$(dirname "$0")/.."
