@@ -40,7 +40,7 @@ def report(
     classes: str | os.PathLike[str] | None = None,
     seed: int = 1,
 ) -> Report:
-    """Reports an experiment, which ran on the hosts with these directories.
+    """Reports an experiment, which ran on the hosts with these directories, or with these summaries of `bbrlab ab summary`.
 
     `classes` is a file of client networks and their classes. `bbrlab.read(directory)` returns the connections as a pyarrow table.
     Raises `ScenarioError` for a directory without a test, or tests that are not one experiment; Linux only.

@@ -234,12 +234,13 @@ pub fn ab_report(py: Python<'_>, dirs: Vec<String>, classes: Option<String>, see
     let dirs: Vec<PathBuf> = dirs.into_iter().map(PathBuf::from).collect();
     let host = |fault: bbrlab_host::Error| error::scenario("ab", &fault.to_string());
     run(py, |tick| {
-        let (test, records) = bbrlab_host::ab::read_all(&dirs).map_err(host)?;
+        let evidence = bbrlab_host::ab::Evidence::open(&dirs).map_err(host)?;
         tick();
+        let keep = evidence.keep();
         let parsed =
-            classes.map(|(text, path)| ab::Prefixes::parse(&text, test.keep).map_err(|fault| error::at(&path, &fault)));
+            classes.map(|(text, path)| ab::Prefixes::parse(&text, keep).map_err(|fault| error::at(&path, &fault)));
         let prefixes = parsed.transpose()?.unwrap_or_default();
-        let found = ab::judge(&test, &records, &prefixes, seed).map_err(host)?;
+        let (test, found) = evidence.judge(&prefixes, seed).map_err(host)?;
         let title = format!("{} on the users of a host", test.labels().join(", "));
         Ok::<_, PyErr>(Answer {
             document: format!("{:#}", ab::json(&test, &found, VERSION)),

@@ -417,6 +417,18 @@ pub enum Error {
     /// A host that is there twice.
     #[error("{0} is there twice; give each host its own name with `ab start --host`")]
     HostTwice(String),
+    /// A test whose units of assignment a summary does not keep.
+    #[error("the test assigns {0}, which a summary does not keep; copy the directory")]
+    SummaryUnits(&'static str),
+    /// A file that is no summary.
+    #[error("it is no summary; name a directory of a test, or a file of `bbrlab ab summary` ({0})")]
+    NoSummary(#[source] serde_json::Error),
+    /// A summary of another version.
+    #[error("it is a summary of version {0}; make it with this version of bbrlab")]
+    SummarySchema(u32),
+    /// A summary with classes other than those of the file.
+    #[error("{}", summary_classes(.0))]
+    SummaryClasses(String),
     /// A text that is no key.
     #[error("it is not a key; write 32 hexadecimal digits")]
     NotAKey,
@@ -463,4 +475,12 @@ impl Error {
     pub fn at<E: Into<Self>>(place: impl ToString) -> impl FnOnce(E) -> Self {
         move |error| Self::At { place: place.to_string(), source: Box::new(error.into()) }
     }
+}
+
+/// What to do about a summary whose classes are not those of the file.
+fn summary_classes(classes: &str) -> String {
+    if classes.is_empty() {
+        return "a summary was made without --classes; make it again with them, or leave them out here".to_owned();
+    }
+    format!("a summary has the classes {classes}; pass --classes with the file that it was made with")
 }

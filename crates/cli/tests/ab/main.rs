@@ -17,7 +17,7 @@ use std::thread;
 use std::time::Duration;
 
 use bbrlab_live::clock;
-use bbrlab_study::ab::{Row, record};
+use bbrlab_study::ab::{Assigner, AssignmentUnit, PrefixLengths, Row, Shares, Table, record};
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, SockaddrStorage};

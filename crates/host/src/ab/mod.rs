@@ -25,7 +25,7 @@ pub(crate) use arms::test_with;
 #[cfg(feature = "load")]
 pub use attach::{ARMS_MAX, AbConfig, Attached, BUCKETS, PORTS_MAX, PREFIXES_MAX, cgroup, check};
 pub use folder::Folder;
-pub use read::{RecordFiles, read_all};
+pub use read::{Evidence, HostEvidence, RecordFiles, read_all};
 pub use registry::{Entry, running};
 #[cfg(feature = "load")]
 pub use run::{Callbacks, Run};

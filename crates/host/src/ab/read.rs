@@ -1,13 +1,15 @@
-//! The records of a test on one host or several, read by all processors as often as an analysis needs them.
+//! The records of a test on one host or several, read by all processors as often as an analysis needs them; or their summaries.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::panic::resume_unwind;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use bbrlab_study::ab::{Experiment, Records, Row, fleet, record};
+use bbrlab_study::ab::{
+    Experiment, Findings, PrefixLengths, Prefixes, Records, Row, Summary, fleet, judge, judge_summaries, record,
+};
 
 use super::folder::{Folder, RecordFile, raw_rows};
 use crate::{Error, Result};
@@ -26,6 +28,80 @@ struct Part {
     file: RecordFile,
     /// Bytes of raw records.
     end: u64,
+}
+
+/// What a report rests on.
+#[derive(Debug)]
+pub enum Evidence {
+    /// The records of all hosts.
+    Records(Box<Experiment>, RecordFiles),
+    /// Of some hosts there is only a summary, so that the others' records are summarised too.
+    Summaries(Vec<HostEvidence>),
+}
+
+/// What there is of one host.
+#[derive(Debug)]
+pub enum HostEvidence {
+    /// A file of `bbrlab ab summary`.
+    Summary(Box<Summary>),
+    /// A directory with records.
+    Records(Box<Experiment>, RecordFiles),
+}
+
+impl Evidence {
+    /// Opens the directories and summaries of one experiment.
+    ///
+    /// # Errors
+    /// A directory holds no test or a damaged one, a file is no summary, or the tests are no one experiment.
+    pub fn open(paths: &[PathBuf]) -> Result<Self> {
+        if !paths.iter().any(|path| path.is_file()) {
+            let (test, records) = read_all(paths)?;
+            return Ok(Self::Records(Box::new(test), records));
+        }
+        let one = |path: &PathBuf| {
+            if !path.is_file() {
+                let (test, records) = read_all(std::slice::from_ref(path))?;
+                return Ok(HostEvidence::Records(Box::new(test), records));
+            }
+            let text = fs::read_to_string(path).map_err(Error::file(path))?;
+            let summary = Summary::parse(&text);
+            let summary = summary.map_err(|source| Error::Records { path: path.clone(), source: source.into() })?;
+            Ok(HostEvidence::Summary(Box::new(summary)))
+        };
+        paths.iter().map(one).collect::<Result<_>>().map(Self::Summaries)
+    }
+
+    /// Bits that are kept of a client's address.
+    pub fn keep(&self) -> PrefixLengths {
+        match self {
+            Self::Records(test, _) => test.keep,
+            Self::Summaries(hosts) => hosts.first().map_or_else(PrefixLengths::default, |host| match host {
+                HostEvidence::Summary(summary) => summary.test().keep,
+                HostEvidence::Records(test, _) => test.keep,
+            }),
+        }
+    }
+
+    /// Analyses the test. `seed` is that of the bootstrap.
+    ///
+    /// # Errors
+    /// Records cannot be read, or summaries cannot be put together.
+    pub fn judge(self, prefixes: &Prefixes, seed: u64) -> Result<(Experiment, Findings)> {
+        match self {
+            Self::Records(test, records) => {
+                let found = judge(&test, &records, prefixes, seed)?;
+                Ok((*test, found))
+            }
+            Self::Summaries(hosts) => {
+                let one = |host: HostEvidence| match host {
+                    HostEvidence::Summary(summary) => Ok(*summary),
+                    HostEvidence::Records(test, records) => Summary::of(&test, &records, prefixes, seed),
+                };
+                let all = hosts.into_iter().map(one).collect::<Result<_>>()?;
+                Ok(judge_summaries(all, prefixes, seed)?)
+            }
+        }
+    }
 }
 
 /// Opens the directories of one experiment on one host or several, as one test.

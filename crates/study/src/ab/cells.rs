@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use bbrlab_stats::stratified::Values;
+use bbrlab_stats::stratified::{Clustered, Values};
 use rayon::prelude::*;
 
 use super::segment::{AGES, Family, Segment, SegmentBy, age_of_only};
@@ -45,6 +45,10 @@ struct Places {
 }
 
 impl Places {
+    fn new(test: &Experiment) -> Self {
+        Self { arms: test.arms.len(), strata: test.splits.len() }
+    }
+
     const fn of(self, segment: usize, is_large: bool, arm: usize) -> usize {
         ((2 * segment + is_large as usize) * self.arms + arm) * self.strata
     }
@@ -53,7 +57,7 @@ impl Places {
 impl Cells {
     /// Bytes of each value.
     pub fn bytes_of_value(test: &Experiment) -> u64 {
-        if test.by == AssignmentUnit::Connection { 8 } else { 16 }
+        if test.by == AssignmentUnit::Connection { 8 } else { 12 }
     }
 
     /// Number of units of assignment with a number. Each host has its own; connections need none.
@@ -66,6 +70,24 @@ impl Cells {
     pub fn of(&self, segment: usize, is_large: bool, arm: usize) -> &[Values] {
         let first = self.places.of(segment, is_large, arm);
         &self.values[first..first + self.places.strata]
+    }
+
+    /// Puts values together: `of` says those of each segment, size, arm and stratum.
+    pub fn together(
+        test: &Experiment,
+        segments: Vec<Segment>,
+        mut of: impl FnMut(usize, bool, usize, usize) -> Values,
+    ) -> Self {
+        let places = Places::new(test);
+        let mut values = Vec::new();
+        for segment in 0..segments.len() {
+            for is_large in [false, true] {
+                for arm in 0..places.arms {
+                    values.extend((0..places.strata).map(|stratum| of(segment, is_large, arm, stratum)));
+                }
+            }
+        }
+        Self { segments, places, values }
     }
 
     /// Room for the values; for exactly as many as are known to come, if they are.
@@ -84,7 +106,8 @@ impl Cells {
     fn push(&mut self, place: usize, cluster: u32, value: f64) {
         match &mut self.values[place] {
             Values::Apart(values) => values.push(value),
-            Values::Clustered(values) => values.push((value, cluster)),
+            Values::Clustered(values) => values.push(Clustered::new(value, cluster)),
+            Values::Binned(_) => unreachable!("values are counted in summaries alone"),
         }
     }
 }
@@ -150,7 +173,7 @@ impl<'a> Reading<'a> {
     ) -> Self {
         let split = |(place, epoch): (usize, u32)| (epoch, (place, test.host_of(epoch)));
         let splits = test.splits.iter().map(|change| change.epoch).enumerate().map(split).collect();
-        let places = Places { arms: test.arms.len(), strata: test.splits.len() };
+        let places = Places::new(test);
         let with_ends = with_ends && !shared::levels(test).is_empty();
         Self { test, survey, families, here, with_ends, places, splits }
     }

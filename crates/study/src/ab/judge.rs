@@ -11,10 +11,10 @@ use rayon::prelude::*;
 
 use super::cells::{Cells, Reading};
 use super::record::STATES;
-use super::segment::{self, Prefixes, Segment};
-use super::shared::{Comovement, comovement};
+use super::segment::{self, Family, Prefixes, Segment};
+use super::shared::{Comovement, End, comovement};
 use super::soundness::{Exclusion, Ratio, exclusion, ratio};
-use super::survey::{self, Survey};
+use super::survey::Survey;
 use super::{AssignmentUnit, Experiment, Records};
 use crate::comparison::{Interval, quantiles};
 use crate::judgement::Judgement;
@@ -129,6 +129,8 @@ pub struct Findings {
     pub unclassed: Option<usize>,
     /// With assignment by time: share of bytes of connections that lasted longer than a slot.
     pub outlasting: Option<f64>,
+    /// From summaries, in which values are counted in bins.
+    pub is_summarised: bool,
 }
 
 /// Bytes of values that are held at a time, unless one family has more. Ours: with them the analysis stays below 2 GB.
@@ -145,49 +147,86 @@ pub fn judge<R: Records + ?Sized>(
     prefixes: &Prefixes,
     seed: u64,
 ) -> Result<Findings, R::Error> {
-    let surveyed = records.scan(
-        survey::FIELDS,
-        || Survey::new(test),
-        |own, rows| rows.iter().for_each(|row| own.add(row, test, prefixes)),
-    )?;
-    let survey = Survey::merged(surveyed, test, prefixes);
-    let (shown, without_peer) = splits(&survey);
+    let survey = Survey::of(test, records, prefixes)?;
     let families = segment::families(test, &survey, prefixes);
+    let mut conclusion = Conclusion::new(test, &survey, seed);
+    let ends = read(test, records, &survey, &families, |cells| conclusion.add(cells))?;
+    let shared = comovement(test, ends, seed);
+    Ok(conclusion.findings(shared, !prefixes.is_empty()))
+}
+
+/// Reads the records' values, and passes those of each family, and of the ranges of age, to `each`. Returns the connections' ends.
+pub(super) fn read<R: Records + ?Sized>(
+    test: &Experiment,
+    records: &R,
+    survey: &Survey,
+    families: &[Family<'_>],
+    mut each: impl FnMut(&Cells),
+) -> Result<Vec<End>, R::Error> {
     // The last one stands for the ranges of age.
     let families: Vec<_> = families.iter().map(Some).chain([None]).collect();
     let at_once = (HELD / (survey.compared * Cells::bytes_of_value(test)).max(1)).max(1);
     let at_once = usize::try_from(at_once).unwrap_or(usize::MAX).min(families.len());
-    let (mut lines, mut values, mut shared, mut room) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut ends, mut room) = (Vec::new(), Vec::new());
     for first in (0..families.len()).step_by(at_once) {
         let some = &families[first..families.len().min(first + 2 * at_once)];
-        let reading = Reading::new(test, &survey, some, at_once.min(some.len()), first == 0);
+        let reading = Reading::new(test, survey, some, at_once.min(some.len()), first == 0);
         if first == 0 {
             room.push(reading.room_of_all());
         }
         let gathered = reading.run(records, &room)?;
-        room = gathered.next;
-        if first == 0 {
-            shared = comovement(test, gathered.ends, seed);
-            let of = |arm: usize| [false, true].map(|is_large| drawn(test, &gathered.cells[0], is_large, arm, shown));
-            values = (0..test.arms.len()).map(of).collect();
-        }
-        lines.extend(gathered.cells.iter().flat_map(|cells| compare_all(test, cells, seed)));
+        (ends, room) = (if first == 0 { gathered.ends } else { ends }, gathered.next);
+        gathered.cells.iter().for_each(&mut each);
     }
-    correct(&mut lines);
-    Ok(Findings {
-        arms: (0..test.arms.len()).map(|arm| whole(test, &survey, arm)).collect(),
-        ratio: ratio(test, &survey),
-        exclusion: exclusion(test, &survey),
-        shared,
-        lines,
-        values,
-        shown_epoch: shown,
-        connections: survey.connections as usize,
-        without_peer: without_peer as usize,
-        unclassed: (!prefixes.is_empty()).then_some(survey.unclassed as usize),
-        outlasting: (test.by == AssignmentUnit::Time)
-            .then(|| survey.outlasting as f64 / (survey.bytes as f64).max(1.0)),
-    })
+    Ok(ends)
+}
+
+/// Findings while the families are compared, one after the other. The first has all connections.
+pub(super) struct Conclusion<'a> {
+    test: &'a Experiment,
+    survey: &'a Survey,
+    seed: u64,
+    shown: Option<u32>,
+    without_peer: u64,
+    lines: Vec<Comparison>,
+    values: Vec<[Vec<f64>; 2]>,
+}
+
+impl<'a> Conclusion<'a> {
+    pub fn new(test: &'a Experiment, survey: &'a Survey, seed: u64) -> Self {
+        let (shown, without_peer) = splits(survey);
+        Self { test, survey, seed, shown, without_peer, lines: Vec::new(), values: Vec::new() }
+    }
+
+    /// Compares the arms in the segments of a family.
+    pub fn add(&mut self, cells: &Cells) {
+        let Self { test, shown, .. } = *self;
+        if self.values.is_empty() {
+            let of = |arm: usize| [false, true].map(|is_large| drawn(test, cells, is_large, arm, shown));
+            self.values = (0..test.arms.len()).map(of).collect();
+        }
+        self.lines.extend(compare_all(test, cells, self.seed));
+    }
+
+    pub fn findings(mut self, shared: Vec<Comovement>, has_classes: bool) -> Findings {
+        let Self { test, survey, .. } = self;
+        correct(&mut self.lines);
+        let outlasting = || survey.outlasting as f64 / (survey.bytes as f64).max(1.0);
+        Findings {
+            arms: (0..test.arms.len()).map(|arm| whole(test, survey, arm)).collect(),
+            ratio: ratio(test, survey),
+            exclusion: exclusion(test, survey),
+            shared,
+            lines: self.lines,
+            values: self.values,
+            shown_epoch: self.shown,
+            connections: survey.connections as usize,
+            without_peer: self.without_peer as usize,
+            unclassed: has_classes.then_some(survey.unclassed as usize),
+            outlasting: (test.by == AssignmentUnit::Time).then(outlasting),
+            is_summarised: false,
+        }
+    }
 }
 
 /// Returns the epoch of the split that says most about the arms, if several say anything, and the number of connections under

@@ -19,6 +19,7 @@ mod records;
 mod segment;
 mod shared;
 mod soundness;
+mod summary;
 mod survey;
 
 use serde::{Deserialize, Serialize};
@@ -35,6 +36,7 @@ pub use records::Records;
 pub use segment::{Prefixes, Segment, SegmentBy};
 pub use shared::{Between, Comovement};
 pub use soundness::{Exclusion, Ratio};
+pub use summary::{Summary, judge_summaries};
 
 use fleet::HostPart;
 use guard::Limits;

@@ -224,6 +224,12 @@ pub fn notes(test: &Experiment, found: &Findings) -> Vec<String> {
             names.join(", ")
         ));
     }
+    if found.is_summarised {
+        notes.push(
+            "From summaries: medians are off by 0.1 % at most and gains by 0.2 %; there are no parts of the time."
+                .to_owned(),
+        );
+    }
     let is_first = |epoch: u32| test.hosts.iter().any(|host| epoch == host.first_epoch + 1);
     for change in test.splits.iter().skip(1).filter(|change| test.hosts.is_empty() || !is_first(change.epoch)) {
         let host =

@@ -6,6 +6,8 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use serde::{Deserialize, Serialize};
+
 use super::assign::{mapped, mask};
 use super::long::Part;
 use super::survey::Survey;
@@ -19,7 +21,7 @@ const CLASSES_MAX: usize = 64;
 /// Number of segments of the test's duration. Ours.
 const TIMES: usize = 6;
 /// Maximum number of ports with their own lines. Ours.
-const PORTS: usize = 8;
+pub(super) const PORTS: usize = 8;
 /// Boundaries of the ranges: bytes, milliseconds, seconds. Ours.
 const SIZES: [(&str, u64, u64); 3] =
     [("below 30 kB", 0, 30_000), ("30 to 300 kB", 30_000, 300_000), ("300 kB to 3 MB", 300_000, LARGE)];
@@ -37,7 +39,8 @@ pub(super) const AGES: [(&str, u64, u64); 4] = [
 ];
 
 /// Dimension by which connections are segmented.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum SegmentBy {
     All,
     Clients,
@@ -75,7 +78,7 @@ impl SegmentBy {
 }
 
 /// A segment of the connections, as named in a line of the report.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Segment {
     pub name: String,
     pub over: SegmentBy,
@@ -299,6 +302,11 @@ impl Prefixes {
 
     pub fn is_empty(&self) -> bool {
         self.names.is_empty()
+    }
+
+    /// Names of the classes, in the order of the file.
+    pub(super) fn names(&self) -> &[String] {
+        &self.names
     }
 
     /// Returns the class of a recorded client by longest-prefix match.

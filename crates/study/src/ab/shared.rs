@@ -10,6 +10,7 @@
 use std::collections::BTreeMap;
 
 use bbrlab_core::Rng;
+use serde::{Deserialize, Serialize};
 
 use super::{AssignmentUnit, Client, Experiment, Row};
 
@@ -29,7 +30,8 @@ const MOVES: usize = 999;
 const ALPHA: f64 = 0.01;
 
 /// Kinds of compared pairs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Between {
     /// Clients of one network.
     SameNetwork,
@@ -38,7 +40,7 @@ pub enum Between {
 }
 
 /// Correlation of the RTTs of connections that ended together.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Comovement {
     pub between: Between,
     pub pairs: usize,

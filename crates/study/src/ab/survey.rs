@@ -3,15 +3,18 @@
 
 use std::collections::BTreeMap;
 
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+
 use super::cells::counts;
 use super::long::{LongConnection, LongRecords};
 use super::record::STATES;
 use super::segment::Prefixes;
-use super::{AssignmentUnit, BUCKETS, Experiment, Row};
+use super::{AssignmentUnit, BUCKETS, Experiment, Records, Row};
 use crate::cdn::LARGE;
 
 /// Fields that it reads.
-pub(super) const FIELDS: &[&str] = &[
+const FIELDS: &[&str] = &[
     "id",
     "arm",
     "bucket",
@@ -46,7 +49,8 @@ pub(super) const fn is_only(row: &Row) -> bool {
 }
 
 /// How often each whole number occurs. The first are counted in place: microseconds up to some seconds.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(into = "Vec<(u64, u32)>", from = "Vec<(u64, u32)>")]
 pub(super) struct Counter {
     small: Vec<u32>,
     large: BTreeMap<u64, u32>,
@@ -96,8 +100,29 @@ impl Counter {
     }
 }
 
+/// Written with three digits: the middle of each bin of a histogram.
+impl From<Counter> for Vec<(u64, u32)> {
+    fn from(counter: Counter) -> Self {
+        let mut bins = BTreeMap::<u64, u32>::new();
+        if let Ok(histogram) = Histogram::<u64>::new(3) {
+            for (value, times) in counter.all().filter(|(_, times)| *times > 0) {
+                *bins.entry(histogram.median_equivalent(value)).or_default() += times;
+            }
+        }
+        bins.into_iter().collect()
+    }
+}
+
+impl From<Vec<(u64, u32)>> for Counter {
+    fn from(bins: Vec<(u64, u32)>) -> Self {
+        let mut counter = Self::default();
+        bins.into_iter().for_each(|(value, times)| counter.add(value, times));
+        counter
+    }
+}
+
 /// Totals of an arm.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Totals {
     pub connections: u64,
     pub open: u64,
@@ -151,7 +176,7 @@ impl Totals {
 }
 
 /// Connections of an arm under one split.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Share {
     /// Compared connections, and those left out.
     pub kept: u64,
@@ -159,6 +184,7 @@ pub(super) struct Share {
     /// Compared connections whose value counts: small and large ones.
     pub counting: [u64; 2],
     /// Buckets with a compared connection, where they are the units of assignment.
+    #[serde(skip)]
     drawn: Vec<bool>,
 }
 
@@ -173,15 +199,17 @@ impl Share {
 }
 
 /// The outcome of the first reading.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Survey {
     pub connections: u64,
     pub arms: Vec<Totals>,
     /// Shares of the arms under each split, by epoch.
     pub splits: BTreeMap<u32, Vec<Share>>,
     /// Records of connections that have several, until all are read.
+    #[serde(skip)]
     records: LongRecords,
     /// The compared ones of those connections.
+    #[serde(skip)]
     pub long: Vec<LongConnection>,
     /// The figures below are those of compared connections.
     pub compared: u64,
@@ -197,6 +225,12 @@ pub(super) struct Survey {
 impl Survey {
     pub fn new(test: &Experiment) -> Self {
         Self { arms: vec![Totals::default(); test.arms.len()], ..Self::default() }
+    }
+
+    /// Reads all records.
+    pub fn of<R: Records + ?Sized>(test: &Experiment, records: &R, prefixes: &Prefixes) -> Result<Self, R::Error> {
+        let add = |own: &mut Self, rows: &[Row]| rows.iter().for_each(|row| own.add(row, test, prefixes));
+        Ok(Self::merged(records.scan(FIELDS, || Self::new(test), add)?, test, prefixes))
     }
 
     /// Takes a record.
@@ -254,7 +288,8 @@ impl Survey {
         one
     }
 
-    fn merge(&mut self, other: Self) {
+    /// Adds the survey of other records.
+    pub fn merge(&mut self, other: Self) {
         self.connections += other.connections;
         self.arms.iter_mut().zip(&other.arms).for_each(|(own, other)| own.merge(other));
         for (epoch, shares) in other.splits {

@@ -46,6 +46,8 @@ enum AbCommand {
     Status(StatusArgs),
     /// Analyse the records of a test
     Report(ReportArgs),
+    /// Write what a report needs of a host's records, in a small file without any of them
+    Summary(SummaryArgs),
 }
 
 /// Flags of `bbrlab ab start`.
@@ -174,9 +176,9 @@ pub struct StatusArgs {
 /// Flags of `bbrlab ab report`.
 #[derive(Debug, Args)]
 pub struct ReportArgs {
-    /// Directory of the test, which may still be running; of one experiment on several hosts, each host's
+    /// Directory of the test, which may still be running; of one experiment on several hosts, each host's directory or summary
     #[arg(value_name = "DIR", required = true)]
-    pub dirs: Vec<PathBuf>,
+    pub tests: Vec<PathBuf>,
     /// File of client classes: one network and its class per line, as in `192.0.2.0/24 home`; the longest match counts
     #[arg(long, value_name = "FILE")]
     pub classes: Option<PathBuf>,
@@ -194,6 +196,23 @@ pub struct ReportArgs {
     pub policy: Option<PathBuf>,
 }
 
+/// Flags of `bbrlab ab summary`.
+#[derive(Debug, Args)]
+pub struct SummaryArgs {
+    /// Directory of the test, which may still be running
+    #[arg(value_name = "DIR")]
+    pub test: PathBuf,
+    /// File of client classes, the same for all hosts and for the report
+    #[arg(long, value_name = "FILE")]
+    pub classes: Option<PathBuf>,
+    /// Seed of the search for shared bottlenecks
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = crate::args::seed)]
+    pub seed: u64,
+    /// Write the summary here; - for standard output
+    #[arg(long, value_name = "FILE.json", default_value = "-")]
+    pub out: PathBuf,
+}
+
 /// Runs the requested subcommand.
 pub fn ab(args: &AbArgs) -> Result<Verdict, Error> {
     match &args.what {
@@ -202,6 +221,7 @@ pub fn ab(args: &AbArgs) -> Result<Verdict, Error> {
         AbCommand::Stop(args) => status::stop(args),
         AbCommand::Status(args) => status::status(args),
         AbCommand::Report(args) => report::report(args),
+        AbCommand::Summary(args) => report::summary(args),
     }
 }
 

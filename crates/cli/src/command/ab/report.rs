@@ -1,11 +1,13 @@
-//! `bbrlab ab report`: analysis of a test's records.
+//! `bbrlab ab report` and `bbrlab ab summary`: analysis of a test's records, and what it needs of them.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use bbrlab_host::ab::{Folder, read_all};
-use bbrlab_stats::plural::counted;
-use bbrlab_study::ab::{self, Experiment, Findings, Prefixes};
+use std::path::Path;
 
-use super::ReportArgs;
+use bbrlab_host::ab::{Evidence, read_all};
+use bbrlab_stats::plural::counted;
+use bbrlab_study::ab::{self, Experiment, Findings, PrefixLengths, Prefixes, Summary};
+
+use super::{ReportArgs, SummaryArgs};
 use crate::grid::{Align, aligned};
 use crate::outputs::{self, Target};
 use crate::provenance::provenance;
@@ -13,18 +15,13 @@ use crate::{Error, Verdict, inputs, print};
 
 /// Judges the records, and writes the requested outputs.
 pub fn report(args: &ReportArgs) -> Result<Verdict, Error> {
-    let keep = Folder(args.dirs[0].clone()).experiment()?.keep;
+    let evidence = Evidence::open(&args.tests)?;
     let json = Target::asked("--json", args.json.as_deref())?;
     let report = Target::asked("--report", args.report.as_deref())?;
     let policy = Target::asked("--policy", args.policy.as_deref())?;
     outputs::check_distinct(json.iter().chain(&report).chain(&policy))?;
-    let prefixes = args.classes.as_deref().map(|path| {
-        let parsed = inputs::classes(path).and_then(|text| Ok(Prefixes::parse(&text, keep)?));
-        parsed.map_err(Error::at(inputs::name(path))).map_err(Error::flag("--classes"))
-    });
-    let prefixes = prefixes.transpose()?.unwrap_or_default();
-    let (test, records) = read_all(&args.dirs)?;
-    let found = ab::judge(&test, &records, &prefixes, args.seed)?;
+    let prefixes = classes(args.classes.as_deref(), evidence.keep())?;
+    let (test, found) = evidence.judge(&prefixes, args.seed)?;
     let version = env!("CARGO_PKG_VERSION");
     let mut files = Vec::new();
     if let Some(report) = &report {
@@ -47,6 +44,26 @@ pub fn report(args: &ReportArgs) -> Result<Verdict, Error> {
         print(&shown(&test, &found))?;
     }
     Ok(Verdict::Holds)
+}
+
+/// Writes what a report needs of a test's records.
+pub fn summary(args: &SummaryArgs) -> Result<Verdict, Error> {
+    let out = Target::check("--out", &args.out)?;
+    let (test, records) = read_all(std::slice::from_ref(&args.test))?;
+    let prefixes = classes(args.classes.as_deref(), test.keep)?;
+    let summary = Summary::of(&test, &records, &prefixes, args.seed)?;
+    let files = out.write(|to| {
+        serde_json::to_writer(&mut *to, &summary)?;
+        writeln!(to)
+    })?;
+    outputs::commit(files.into_iter().collect())?;
+    Ok(Verdict::Holds)
+}
+
+fn classes(path: Option<&Path>, keep: PrefixLengths) -> Result<Prefixes, Error> {
+    let Some(path) = path else { return Ok(Prefixes::default()) };
+    let parsed = inputs::classes(path).and_then(|text| Ok(Prefixes::parse(&text, keep)?));
+    parsed.map_err(Error::at(inputs::name(path))).map_err(Error::flag("--classes"))
 }
 
 fn shown(test: &Experiment, found: &Findings) -> String {
