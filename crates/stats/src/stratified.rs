@@ -143,10 +143,10 @@ impl Bins {
 
     /// The value at a place: those of a bin are taken to be spread evenly over it.
     fn at(&self, place: usize) -> f64 {
-        let nth = self.bins.partition_point(|(_, upto)| *upto <= place).min(self.bins.len() - 1);
+        let nth = self.bins.partition_point(|(_, until)| *until <= place).min(self.bins.len() - 1);
         let before = nth.checked_sub(1).map_or(0, |before| self.bins[before].1);
-        let ([low, high], upto) = self.bins[nth];
-        low + (high - low) * ((place - before) as f64 + 0.5) / (upto - before) as f64
+        let ([low, high], until) = self.bins[nth];
+        low + (high - low) * ((place - before) as f64 + 0.5) / (until - before) as f64
     }
 }
 
