@@ -157,6 +157,7 @@ impl Row {
 }
 
 /// [`states`] as columns of a table.
+#[cfg(feature = "parquet")]
 const STATE_COLUMNS: [&str; STATES] = [
     "startup_us",
     "drain_us",
