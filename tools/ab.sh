@@ -7,7 +7,7 @@
 #        tools/ab.sh policy-faults|policy-load a policy under faults; 10,000 connections a second with half a million networks
 #        tools/ab.sh containers                a policy from a container, for the connections of a pod; needs podman and runc
 #        tools/ab.sh cost [SECONDS]            cost of the program by hook; 10,000 connections a second
-#        tools/ab.sh fleet [CONNECTIONS …]     the report of a fleet's test, made from a model; not as root
+#        tools/ab.sh fleet|spark [CONNECTIONS …] the report of a fleet's test, made from a model; the same on Spark; not as root
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -19,7 +19,7 @@ production) exec tools/ab/production.sh "${@:2}" ;;
 ramp) exec tools/ab/ramp.sh "${@:2}" ;;
 faults) exec unshare -mn --propagation private python3 tools/ab/faults.py "${@:2}" ;;
 policy-faults | policy-load) exec unshare -mn --propagation private python3 tools/ab/policy.py "${1#policy-}" "${@:2}" ;;
-fleet) exec tools/ab/fleet.sh "${@:2}" ;;
+fleet | spark) exec "tools/ab/$1.sh" "${@:2}" ;;
 containers) exec tools/ab/containers.sh ;;
 cost) exec unshare -mn --propagation private python3 tools/ab/cost.py "${@:2}" ;;
 esac
