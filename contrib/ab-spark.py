@@ -2,8 +2,8 @@
 """Gains of an A/B test on Spark: ab-spark.py [--master MASTER] DIR…
 
 Reads the tables that `bbrlab ab` left in the directories of one or more hosts, local or on any file system that Spark knows, and
-computes the gains of all connections as `bbrlab ab report` does: a connection counts by its newest record, small ones (below 3 MB) by
-completion time and large ones by throughput; medians are compared within each host and split, and combined with overlap weights.
+computes the gains of all connections as `bbrlab ab report` does: a connection counts by its newest record, small ones (below 3 MB)
+by completion time and large ones by throughput; medians are compared within each host and split, and combined with overlap weights.
 For intervals, use `bbrlab ab report`. Needs pyspark 4 and Java 17.
 """
 # SPDX-License-Identifier: Apache-2.0 OR MIT

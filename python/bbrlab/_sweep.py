@@ -20,6 +20,7 @@ from typing import Any
 from urllib.parse import quote
 
 from bbrlab import _bbrlab, _executor
+from bbrlab._files import opened
 from bbrlab._run import PACKETS_MAX, Scenario
 
 Row = dict[str, Any]
@@ -214,7 +215,6 @@ class _Store:
 
     def __init__(self, path: str, kinds: Mapping[str, type[Any]], partition: tuple[str, ...] = ()) -> None:
         import pyarrow
-        import pyarrow.fs
 
         self.path = path
         self.partition = tuple(f"axis_{name}" for name in partition)
@@ -225,16 +225,7 @@ class _Store:
         figures = dict.fromkeys(_bbrlab.FIGURES, of[float])
         #: Columns of a row, with their types.
         self.columns = {**fixed, **axes, "error": of[str], **figures}
-        if "://" not in path:
-            self.files, self.root = pyarrow.fs.LocalFileSystem(), os.path.abspath(path)
-        else:
-            try:
-                self.files, self.root = pyarrow.fs.FileSystem.from_uri(path)
-            except (ValueError, NotImplementedError):
-                import fsspec.core
-
-                remote, self.root = fsspec.core.url_to_fs(path)
-                self.files = pyarrow.fs.PyFileSystem(pyarrow.fs.FSSpecHandler(remote))
+        self.files, self.root = opened(path)
         self.files.create_dir(self.root, recursive=True)
 
     def dataset(self) -> Any:

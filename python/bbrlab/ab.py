@@ -1,4 +1,4 @@
-"""A/B tests of congestion controls: reports over the directories that `bbrlab ab start` writes.
+"""A/B tests of congestion controls: reports over the directories that `bbrlab ab start` writes, and their summaries.
 
 >>> found = bbrlab.ab.report("test")             # doctest: +SKIP
 >>> found.headline, found.lines, found.policy    # doctest: +SKIP
@@ -8,14 +8,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterator, Sequence
 
 from bbrlab import _bbrlab
+from bbrlab._files import opened
 from bbrlab._run import _quoted
 from bbrlab._study import Study
 
-__all__ = ["Report", "report"]
+__all__ = ["Report", "report", "summary"]
 
 
 class Report(Study):
@@ -42,7 +45,9 @@ def report(
 ) -> Report:
     """Reports an experiment, which ran on the hosts with these directories, or with these summaries of `bbrlab ab summary`.
 
-    `classes` is a file of client networks and their classes. `bbrlab.read(directory)` returns the connections as a pyarrow table.
+    A directory or summary may be at a URL that pyarrow or fsspec opens, such as `s3://bucket/test`; it is copied to a temporary
+    directory first. `classes` is a file of client networks and their classes. `bbrlab.read(directory)` returns the connections as a
+    pyarrow table.
     Raises `ScenarioError` for a directory without a test, or tests that are not one experiment; Linux only.
     """
     all_of = [directories] if isinstance(directories, (str, os.PathLike)) else directories
@@ -50,7 +55,42 @@ def report(
     if not dirs:
         raise ValueError("report: no directory; pass at least one, as `bbrlab ab start --out` names it")
     path = None if classes is None else os.fspath(classes)
-    native = _bbrlab.ab_report(dirs, path, seed)
+    with _here(dirs) as local:
+        native = _bbrlab.ab_report(local, path, seed)
     words = ["bbrlab ab report", *map(_quoted, dirs), *([f"--classes {_quoted(path)}"] if path else [])]
     found: Report = Report._of(native, " ".join([*words, f"--seed {seed}"]))
     return found
+
+
+def summary(directory: str | os.PathLike[str], *, classes: str | os.PathLike[str] | None = None, seed: int = 1) -> str:
+    """What a report needs of a host's records, without any of them: the text of the file that `bbrlab ab summary` writes.
+
+    All summaries of an experiment and their report take the same `classes`. Raises `ScenarioError` for a directory without a test,
+    or a test that is not assigned by connection; Linux only.
+    """
+    with _here([os.fspath(directory)]) as local:
+        return _bbrlab.ab_summary(local[0], None if classes is None else os.fspath(classes), seed)
+
+
+@contextlib.contextmanager
+def _here(paths: list[str]) -> Iterator[list[str]]:
+    """These paths, with local copies in the place of URLs."""
+    if not any("://" in path for path in paths):
+        yield paths
+        return
+    import pyarrow.fs
+
+    with tempfile.TemporaryDirectory() as folder:
+
+        def copied(nth: int, path: str) -> str:
+            files, root = opened(path)
+            # Its own name, for what an error says.
+            place = os.path.join(folder, str(nth), os.path.basename(root.rstrip("/")))
+            kind = files.get_file_info(root).type
+            if kind == pyarrow.fs.FileType.NotFound:
+                raise FileNotFoundError(path)
+            os.makedirs(place if kind == pyarrow.fs.FileType.Directory else os.path.dirname(place))
+            pyarrow.fs.copy_files(root, place, source_filesystem=files, destination_filesystem=pyarrow.fs.LocalFileSystem())
+            return place
+
+        yield [copied(nth, path) if "://" in path else path for nth, path in enumerate(paths)]

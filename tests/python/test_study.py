@@ -7,13 +7,15 @@ import os
 import pickle
 import shutil
 import signal
+import subprocess
 import threading
 import time
 
+import fsspec
 import pytest
 
 import bbrlab
-from conftest import ROOT
+from conftest import BBRLAB, ROOT
 
 SS = (
     "ESTAB 0 0 192.0.2.1:443 198.51.100.7:50000\n\t cubic wscale:7,7 rto:204 rtt:48.2/3.1 mss:1448 cwnd:90 bytes_sent:9000000"
@@ -108,6 +110,21 @@ def test_a_report_of_a_test_is_that_of_the_command(command, tmp_path):
     (two / "experiment.json").write_text(text.replace('"begun_unix_s": ', '"begun_unix_s": 1'))
     wanted, error = command("ab", "report", folder, two, "--json")
     assert bbrlab.ab.report([folder, two]).to_dict() == wanted, error
+
+
+def test_a_test_may_be_summarised_or_at_a_url(command, tmp_path):
+    folder = ROOT / "examples/ab-test"
+    wanted, _ = command("ab", "report", folder, "--json")
+    assert bbrlab.ab.report(folder.as_uri()).to_dict() == wanted
+    fsspec.filesystem("memory").put(str(folder), "/ab/test", recursive=True)
+    assert bbrlab.ab.report("memory://ab/test").to_dict() == wanted
+    with pytest.raises(FileNotFoundError, match="memory://ab/other"):
+        bbrlab.ab.report("memory://ab/other")
+    file = tmp_path / "summary.json"
+    file.write_text(bbrlab.ab.summary(folder))
+    summarised = bbrlab.ab.report(file)
+    assert summarised.connections == wanted["connections"] and summarised.arms[0].bytes_acked == wanted["arms"][0]["bytes_acked"]
+    assert json.loads(file.read_text()) == json.loads(subprocess.check_output([BBRLAB, "ab", "summary", folder]))
 
 
 @pytest.mark.parametrize(

@@ -97,6 +97,8 @@ fn _bbrlab(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(study::replay, module)?)?;
     #[cfg(target_os = "linux")]
     module.add_function(wrap_pyfunction!(study::ab_report, module)?)?;
+    #[cfg(target_os = "linux")]
+    module.add_function(wrap_pyfunction!(study::ab_summary, module)?)?;
     module.add_class::<study::Answer>()?;
     module.add_class::<run::Run>()?;
     module.add_class::<table::Table>()?;

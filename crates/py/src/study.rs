@@ -236,10 +236,7 @@ pub fn ab_report(py: Python<'_>, dirs: Vec<String>, classes: Option<String>, see
     run(py, |tick| {
         let evidence = bbrlab_host::ab::Evidence::open(&dirs).map_err(host)?;
         tick();
-        let keep = evidence.keep();
-        let parsed =
-            classes.map(|(text, path)| ab::Prefixes::parse(&text, keep).map_err(|fault| error::at(&path, &fault)));
-        let prefixes = parsed.transpose()?.unwrap_or_default();
+        let prefixes = prefixes(classes, evidence.keep())?;
         let (test, found) = evidence.judge(&prefixes, seed).map_err(host)?;
         let title = format!("{} on the users of a host", test.labels().join(", "));
         Ok::<_, PyErr>(Answer {
@@ -249,6 +246,33 @@ pub fn ab_report(py: Python<'_>, dirs: Vec<String>, classes: Option<String>, see
             report: ab::report(&test, &found, &title, VERSION),
         })
     })?
+}
+
+/// Summarises the records of a host. Returns the file of `bbrlab ab summary`.
+#[cfg(target_os = "linux")]
+#[pyfunction]
+#[pyo3(signature = (dir, classes, seed))]
+pub fn ab_summary(py: Python<'_>, dir: String, classes: Option<String>, seed: u64) -> PyResult<String> {
+    let classes = classes.map(|path| Ok::<_, PyErr>((text_of(&path)?, path))).transpose()?;
+    let host = |fault: bbrlab_host::Error| error::scenario("ab", &fault.to_string());
+    run(py, |_| {
+        let (test, records) = bbrlab_host::ab::read_all(&[PathBuf::from(dir)]).map_err(host)?;
+        let prefixes = prefixes(classes, test.keep)?;
+        let summary = bbrlab_study::ab::Summary::of(&test, &records, &prefixes, seed).map_err(host)?;
+        serde_json::to_string(&summary).map_err(|fault| error::scenario("ab", &fault.to_string()))
+    })?
+}
+
+/// Parses a file of client classes.
+#[cfg(target_os = "linux")]
+fn prefixes(
+    classes: Option<(String, String)>,
+    keep: bbrlab_study::ab::PrefixLengths,
+) -> PyResult<bbrlab_study::ab::Prefixes> {
+    use bbrlab_study::ab::Prefixes;
+
+    let parsed = classes.map(|(text, path)| Prefixes::parse(&text, keep).map_err(|fault| error::at(&path, &fault)));
+    Ok(parsed.transpose()?.unwrap_or_default())
 }
 
 /// Replays recorded logs. Returns the document of `bbrlab replay --json`.
