@@ -30,11 +30,17 @@ impl Pacer {
     /// packet need not wait.
     #[inline]
     pub fn on_sent(&mut self, now: Time, bytes: u64, rate: impl Into<Option<Rate>>) {
+        self.on_sent_in_burst(now, bytes, bytes, rate);
+    }
+
+    /// The same for a packet of a burst of this many bytes, after which a late sender gets half of the burst's time back. For hosts
+    /// that send a burst ([`crate::Controller::send_quantum`]) packet by packet.
+    #[inline]
+    pub fn on_sent_in_burst(&mut self, now: Time, bytes: u64, burst: u64, rate: impl Into<Option<Rate>>) {
         let Some(rate) = rate.into() else { return };
-        let late = now.since(self.next);
-        let span = rate.time_for(bytes);
-        let credit = late.min(Span::nanos(span.as_nanos() / 2));
-        self.next = self.next.max(now) + Span::nanos(span.as_nanos() - credit.as_nanos());
+        let credit = rate.time_for(burst.max(bytes)).as_nanos() / 2;
+        let earliest = Time::nanos(now.as_nanos().saturating_sub(credit));
+        self.next = self.next.max(earliest) + rate.time_for(bytes);
     }
 
     /// Time at which the next packet may leave; a past time if it may leave now.
@@ -75,6 +81,24 @@ mod tests {
         assert_eq!(pacer.next_send_time().as_micros(), 2_000, "200 µs late, and all of it made up for");
         pacer.on_sent(Time::micros(9_000), 1_000, RATE);
         assert_eq!(pacer.next_send_time().as_micros(), 9_500);
+    }
+
+    #[test]
+    fn a_late_burst_catches_up_by_at_most_half_of_its_time() {
+        let mut pacer = Pacer::new(Time::ZERO);
+        let mut burst = |late_us: u64| {
+            let due = pacer.next_send_time();
+            let now = due + Span::micros(late_us);
+            let mut sent = 0;
+            while pacer.may_send(now) {
+                pacer.on_sent_in_burst(now, 1_000, 4_000, RATE);
+                sent += 1;
+            }
+            (sent, pacer.next_send_time().since(due).as_micros())
+        };
+        assert_eq!(burst(0), (1, 1_000));
+        assert_eq!(burst(1_500), (2, 2_000), "nothing is lost");
+        assert_eq!(burst(9_000), (3, 10_000), "only the last 2 ms are made up for");
     }
 
     #[test]

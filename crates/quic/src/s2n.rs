@@ -128,6 +128,8 @@ struct Flow {
     /// Departure time of the next packet, for paced algorithms; cached because s2n-quic reads it more often than it sends.
     departure: Option<Timestamp>,
     is_paced: bool,
+    /// True if window and application would let the next packet leave at once.
+    waits_for_pacer: bool,
     /// Newest packet that carried more than an ACK, with its number.
     newest: PacketInfo,
     #[cfg(feature = "events")]
@@ -156,6 +158,7 @@ impl Adapter {
         Box::new(Flow {
             cc,
             pacer: Pacer::new(Time::ZERO),
+            waits_for_pacer: false,
             epoch,
             departure,
             is_paced,
@@ -225,7 +228,9 @@ impl CongestionController for Adapter {
             return flow.newest;
         }
         let now = flow.at(time_sent);
-        flow.pacer.on_sent(now, bytes.into(), flow.cc.pacing_rate());
+        // A burst makes up for a late timer, not for a wait for the window or the application.
+        let burst = if flow.waits_for_pacer { flow.cc.send_quantum() } else { bytes.into() };
+        flow.pacer.on_sent_in_burst(now, bytes.into(), burst, flow.cc.pacing_rate());
         if flow.is_paced {
             flow.departure = flow.epoch.checked_add(Duration::from_nanos(flow.pacer.next_send_time().as_nanos()));
         }
@@ -233,6 +238,8 @@ impl CongestionController for Adapter {
         if app_limited == Some(true) {
             flow.cc.on_app_limited(None); // after this packet the application had no more data
         }
+        let has_room = flow.cc.in_flight().bytes + u64::from(flow.cc.mss()) <= flow.cc.cwnd_bytes();
+        flow.waits_for_pacer = has_room && app_limited != Some(true);
         flow.newest = PacketInfo { token, number: flow.newest.number + 1 };
         flow.newest
     }
