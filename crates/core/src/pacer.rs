@@ -4,7 +4,7 @@
 //! time back, so that late timers cost no rate, and never more than that, so that no burst builds up.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use crate::units::{Rate, Span, Time};
+use crate::units::{Rate, Time};
 
 /// Send times of packets at a pacing rate.
 ///
@@ -59,6 +59,7 @@ impl Pacer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::units::Span;
 
     const RATE: Rate = Rate::bytes_per_sec(1_000_000);
 
