@@ -13,6 +13,8 @@ pub mod noq;
 pub mod quinn;
 #[cfg(feature = "s2n")]
 pub mod s2n;
+#[cfg(any(feature = "s2n", feature = "noq", feature = "quinn"))]
+mod settings;
 
 #[cfg(all(test, any(feature = "s2n", feature = "noq", feature = "quinn")))]
 mod random_transport;

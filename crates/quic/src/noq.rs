@@ -31,14 +31,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use bbrlab_core::{AckInfo, AlgorithmConfig, Controller, Init, Loss, OpenAck, PacketToken, Sent, Span, Time};
+use bbrlab_core::{AckInfo, AlgorithmConfig, Controller, Loss, OpenAck, PacketToken, Sent, Span, Time};
 use noq_proto::RttEstimator;
 use noq_proto::congestion::{self, ControllerFactory, ControllerMetrics};
 
 use crate::Result;
-
-/// Linux's initial window.
-const INITIAL_WINDOW: u32 = 10;
+use crate::settings::{Settings, setters};
 
 /// Time after which a packet can no longer be in transit. Ours: ten times the longest probe timeout of a satellite path.
 const FORGOTTEN: Span = Span::secs(60);
@@ -46,9 +44,7 @@ const FORGOTTEN: Span = Span::secs(60);
 /// Creates a controller for each connection: the argument of `congestion_controller_factory`.
 #[derive(Debug)]
 pub struct Factory {
-    config: AlgorithmConfig,
-    seed: u64,
-    initial_window: u32,
+    settings: Settings,
     made: AtomicU64,
 }
 
@@ -60,32 +56,17 @@ impl Factory {
 
     /// Creates a factory from a configuration.
     pub const fn of(config: AlgorithmConfig) -> Self {
-        Self { config, seed: 1, initial_window: INITIAL_WINDOW, made: AtomicU64::new(0) }
+        Self { settings: Settings::new(config), made: AtomicU64::new(0) }
     }
 
-    /// Sets the seed of the algorithms' random numbers, from which each connection derives its own. They prevent flows from
-    /// probing in lockstep and need not be secret.
-    #[must_use]
-    pub const fn with_seed(mut self, seed: u64) -> Self {
-        self.seed = seed;
-        self
-    }
-
-    /// Sets the packets of the initial window; the default is 10.
-    #[must_use]
-    pub const fn with_initial_window(mut self, packets: u32) -> Self {
-        self.initial_window = packets;
-        self
-    }
+    setters!();
 
     /// Creates a controller for a connection that begins now.
     pub fn make(&self, now: Instant, mtu: u16) -> Adapter {
         let made = self.made.fetch_add(1, Ordering::Relaxed) + 1;
-        let mut init = Init::new(Time::ZERO).with_mss(mtu.into()).with_seed(self.seed.wrapping_add(made));
-        init.initial_cwnd = self.initial_window;
-        let initial_window = u64::from(self.initial_window) * u64::from(mtu);
+        let initial_window = self.settings.initial_bytes(mtu.into());
         Adapter(Mutex::new(Flow {
-            cc: Controller::new(&self.config, &init),
+            cc: self.settings.controller(mtu.into(), made),
             epoch: now,
             now: Time::ZERO,
             newest: now,

@@ -43,10 +43,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use bbrlab_core::{AckBatch, AckInfo, AlgorithmConfig, Controller, Init, OpenAck, Time};
+use bbrlab_core::{AckBatch, AckInfo, AlgorithmConfig, Controller, OpenAck, Time};
 use quinn_proto::congestion::{self, ControllerFactory, ControllerMetrics};
 
 use crate::Result;
+use crate::settings::{Settings, setters};
 
 #[cfg(not(bbrlab_quinn_patched))]
 mod batches;
@@ -57,15 +58,10 @@ use batches::Ledger;
 #[cfg(bbrlab_quinn_patched)]
 use packets::Ledger;
 
-/// Linux's initial window.
-const INITIAL_WINDOW: u32 = 10;
-
 /// Creates a controller for each connection: the argument of `congestion_controller_factory`.
 #[derive(Debug)]
 pub struct Factory {
-    config: AlgorithmConfig,
-    seed: u64,
-    initial_window: u32,
+    settings: Settings,
     made: AtomicU64,
 }
 
@@ -93,35 +89,20 @@ impl Factory {
     }
 
     const fn with(config: AlgorithmConfig) -> Self {
-        Self { config, seed: 1, initial_window: INITIAL_WINDOW, made: AtomicU64::new(0) }
+        Self { settings: Settings::new(config), made: AtomicU64::new(0) }
     }
 
-    /// Sets the seed of the algorithms' random numbers, from which each connection derives its own. They prevent flows from
-    /// probing in lockstep and need not be secret.
-    #[must_use]
-    pub const fn with_seed(mut self, seed: u64) -> Self {
-        self.seed = seed;
-        self
-    }
-
-    /// Sets the packets of the initial window; the default is 10.
-    #[must_use]
-    pub const fn with_initial_window(mut self, packets: u32) -> Self {
-        self.initial_window = packets;
-        self
-    }
+    setters!();
 
     /// Creates a controller for a connection that begins now.
     pub fn make(&self, now: Instant, mtu: u16) -> Adapter {
         let made = self.made.fetch_add(1, Ordering::Relaxed) + 1;
-        let mut init = Init::new(Time::ZERO).with_mss(mtu.into()).with_seed(self.seed.wrapping_add(made));
-        init.initial_cwnd = self.initial_window;
         Adapter(Mutex::new(Flow {
-            cc: Controller::new(&self.config, &init),
+            cc: self.settings.controller(mtu.into(), made),
             epoch: now,
             now: Time::ZERO,
             newest: now,
-            initial_window: u64::from(self.initial_window) * u64::from(mtu),
+            initial_window: self.settings.initial_bytes(mtu.into()),
             ledger: Ledger::default(),
             batch: None,
             open: None,

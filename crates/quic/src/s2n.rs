@@ -36,24 +36,20 @@ mod named;
 use std::fmt;
 use std::time::Duration;
 
-use bbrlab_core::{AckInfo, AlgorithmConfig, Controller, Init, Loss, Pacer, PacketToken, Sent, Time};
+use bbrlab_core::{AckInfo, AlgorithmConfig, Controller, Loss, Pacer, PacketToken, Sent, Time};
 use s2n_quic::provider::congestion_controller::{
     CongestionController, Endpoint, PathInfo, Publisher, RandomGenerator, RttEstimator, Timestamp,
 };
 
 use crate::Result;
+use crate::settings::{Settings, setters};
 
 pub use named::{Named, NamedController, NamedInfo};
-
-/// Linux's initial window.
-const INITIAL_WINDOW: u32 = 10;
 
 /// Creates a controller for each path of an endpoint's connections: the argument of `with_congestion_controller`.
 #[derive(Clone, Debug)]
 pub struct Factory {
-    config: AlgorithmConfig,
-    seed: u64,
-    initial_window: u32,
+    settings: Settings,
     paces_all: bool,
     made: u64,
 }
@@ -66,23 +62,10 @@ impl Factory {
 
     /// Creates a factory from a configuration.
     pub const fn of(config: AlgorithmConfig) -> Self {
-        Self { config, seed: 1, initial_window: INITIAL_WINDOW, paces_all: false, made: 0 }
+        Self { settings: Settings::new(config), paces_all: false, made: 0 }
     }
 
-    /// Sets the seed of the algorithms' random numbers, from which each connection derives its own. They prevent flows from
-    /// probing in lockstep and need not be secret.
-    #[must_use]
-    pub const fn with_seed(mut self, seed: u64) -> Self {
-        self.seed = seed;
-        self
-    }
-
-    /// Sets the packets of the initial window; the default is 10.
-    #[must_use]
-    pub const fn with_initial_window(mut self, packets: u32) -> Self {
-        self.initial_window = packets;
-        self
-    }
+    setters!();
 
     /// Also paces algorithms that do not request it, `cubic` and `reno`.
     #[must_use]
@@ -98,7 +81,9 @@ impl Endpoint for Factory {
     fn new_congestion_controller(&mut self, path: PathInfo) -> Adapter {
         self.made += 1;
         Adapter {
-            factory: Self { seed: self.seed.wrapping_add(self.made), ..self.clone() },
+            settings: self.settings.clone(),
+            paces_all: self.paces_all,
+            nth: self.made,
             mss: u32::from(path.max_datagram_size),
             flow: None,
         }
@@ -115,7 +100,10 @@ pub struct PacketInfo {
 /// Controller of one path. It starts with the first packet, because no earlier call carries the time.
 #[derive(Clone, Debug)]
 pub struct Adapter {
-    factory: Factory,
+    settings: Settings,
+    paces_all: bool,
+    /// Number of the connection.
+    nth: u64,
     mss: u32,
     flow: Option<Box<Flow>>,
 }
@@ -149,10 +137,8 @@ impl Adapter {
     }
 
     fn begin(&self, epoch: Timestamp) -> Box<Flow> {
-        let mut init = Init::new(Time::ZERO).with_mss(self.mss).with_seed(self.factory.seed);
-        init.initial_cwnd = self.factory.initial_window;
-        let cc = Controller::new(&self.factory.config, &init);
-        let is_paced = cc.needs_pacing() || self.factory.paces_all;
+        let cc = self.settings.controller(self.mss, self.nth);
+        let is_paced = cc.needs_pacing() || self.paces_all;
         let newest = PacketInfo { token: PacketToken::default(), number: 0 };
         let departure = is_paced.then_some(epoch);
         Box::new(Flow {
@@ -192,7 +178,7 @@ impl CongestionController for Adapter {
     fn congestion_window(&self) -> u32 {
         let window = match &self.flow {
             Some(flow) => flow.cc.cwnd_bytes(),
-            None => u64::from(self.factory.initial_window) * u64::from(self.mss),
+            None => self.settings.initial_bytes(self.mss),
         };
         u32::try_from(window).unwrap_or(u32::MAX)
     }
