@@ -238,12 +238,11 @@ pub fn ab_report(py: Python<'_>, dirs: Vec<String>, classes: Option<String>, see
         tick();
         let prefixes = prefixes(classes, evidence.keep())?;
         let (test, found) = evidence.judge(&prefixes, seed).map_err(host)?;
-        let title = format!("{} on the users of a host", test.labels().join(", "));
         Ok::<_, PyErr>(Answer {
             document: format!("{:#}", ab::json(&test, &found, VERSION)),
             headline: ab::answer(&test, &found),
             file: ab::policy(&test, &found, &prefixes, VERSION),
-            report: ab::report(&test, &found, &title, VERSION),
+            report: ab::report(&test, &found, VERSION),
         })
     })?
 }

@@ -379,7 +379,8 @@ pub fn answer(test: &Experiment, found: &Findings) -> String {
 }
 
 /// Report page of the test.
-pub fn report(test: &Experiment, found: &Findings, title: &str, version: &str) -> Report {
+pub fn report(test: &Experiment, found: &Findings, version: &str) -> Report {
+    let hosts = if test.hosts.is_empty() { "a host".to_owned() } else { counted(test.hosts.len(), "host") };
     let (arms, lines) = rows(test, found);
     let numbers = found.arms.iter().map(|arm| Number {
         label: format!("Retransmitted by {}", arm.label),
@@ -403,7 +404,7 @@ pub fn report(test: &Experiment, found: &Findings, title: &str, version: &str) -
         ..Section::default()
     });
     Report {
-        title: title.to_owned(),
+        title: format!("{} on the users of {hosts}", test.labels().join(", ")),
         subtitle: answer(test, found),
         provenance: Provenance::of_facts(facts),
         numbers: numbers.collect(),
@@ -546,7 +547,7 @@ mod tests {
             state_rows(&found).unwrap().rows,
             [["bbr3", "37.5 %", "12.5 %", "0 %", "0 %", "0 %", "50 %", "0 %"]]
         );
-        let page = report(&test, &found, "t", "0");
+        let page = report(&test, &found, "0");
         assert!(page.sections.iter().any(|section| section.id == "states"));
         let figures: Vec<&str> = page.sections[1].figures.iter().map(|figure| figure.title.as_str()).collect();
         assert_eq!(figures, ["Gain over size", "Gain over RTT", "Gain over time"]);

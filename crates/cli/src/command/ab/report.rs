@@ -25,8 +25,7 @@ pub fn report(args: &ReportArgs) -> Result<Verdict, Error> {
     let version = env!("CARGO_PKG_VERSION");
     let mut files = Vec::new();
     if let Some(report) = &report {
-        let title = format!("{} on the users of a host", test.labels().join(", "));
-        let mut page = ab::report(&test, &found, &title, version);
+        let mut page = ab::report(&test, &found, version);
         page.provenance.command = provenance(&[]).command;
         let page = bbrlab_report::render(&page);
         files.extend(report.write(|to| to.write_all(page.as_bytes()))?);
