@@ -459,7 +459,7 @@ mod tests {
         assert_eq!((arms.rows.len(), lines.rows.len()), (2, 0));
         assert!(arms.rows.iter().all(|row| row.len() == arms.columns.len()));
         assert_eq!(answer(&test, &found), "Against cubic: bbr3: no connection.");
-        assert!(bbrlab_report::render(&report(&test, &found, "t", "0")).starts_with("<!doctype html>"));
+        assert!(bbrlab_report::render(&report(&test, &found, "0")).starts_with("<!doctype html>"));
         assert_eq!(json(&test, &found, "0")["arms"][0]["retransmit_ratio"], Value::Null);
     }
 
