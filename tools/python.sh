@@ -41,6 +41,7 @@ case ${1-} in
         # Optimised, with every assertion on, like the tests of Rust; they share what they build.
         build out/python/wheels --profile dev
         "$env/bin/pip" install --quiet --disable-pip-version-check --force-reinstall --no-deps "$env"/wheels/*.whl
+        "$python" tools/python_types.py --check
         "$env/bin/ruff" check --quiet python tests/python
         "$env/bin/ruff" format --quiet --check python tests/python
         "$env/bin/mypy" --python-executable "$python"

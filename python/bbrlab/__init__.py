@@ -15,7 +15,9 @@ from bbrlab._algorithm import Algorithm
 from bbrlab._bbrlab import Ack, Controller, InternalError, ScenarioError, Sent, Table, Timeout, Token, __version__
 from bbrlab._catalogue import algorithms, keys, parameters
 from bbrlab._evidence import conform, reproduce
-from bbrlab._result import Comparison, Page, Record, Result, compare, read
+from bbrlab._figures import Bottleneck, Distribution, Expectation, Flow, Group, Model, Run
+from bbrlab._record import Record
+from bbrlab._result import Comparison, Page, Result, compare, read
 from bbrlab._run import Scenario, arun, run
 from bbrlab._study import Advice, Study, Tuned, advise, cdn, replay, tune
 from bbrlab._sweep import sweep
@@ -24,12 +26,19 @@ __all__ = [
     "Ack",
     "Advice",
     "Algorithm",
+    "Bottleneck",
     "Comparison",
     "Controller",
+    "Distribution",
+    "Expectation",
+    "Flow",
+    "Group",
     "InternalError",
+    "Model",
     "Page",
     "Record",
     "Result",
+    "Run",
     "Scenario",
     "ScenarioError",
     "Sent",

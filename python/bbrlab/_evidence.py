@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from bbrlab import _bbrlab, _executor
-from bbrlab._result import Record
+from bbrlab._record import Record
 
 
 def reproduce(*claims: str, seed: int = 1, executor: Any = None) -> Record:

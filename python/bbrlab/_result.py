@@ -7,57 +7,16 @@ from __future__ import annotations
 import html
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bbrlab import _bbrlab
+from bbrlab._figures import Bottleneck, Flow, Group, Run
+from bbrlab._record import Record
 
 if TYPE_CHECKING:
     from bbrlab._run import Scenario
-
-
-class Record(Mapping[str, Any]):
-    """A table of the document, whose keys are attributes too."""
-
-    __slots__ = ("_table",)
-
-    def __init__(self, table: dict[str, Any]) -> None:
-        self._table = table
-
-    def __getitem__(self, key: str) -> Any:
-        return _wrapped(self._table[key])
-
-    def __getattr__(self, key: str) -> Any:
-        if key.startswith("__"):
-            raise AttributeError(key)
-        try:
-            return _wrapped(self._table[key])
-        except KeyError:
-            raise AttributeError(f"no {key!r}; there are {', '.join(self._table)}") from None
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._table)
-
-    def __len__(self) -> int:
-        return len(self._table)
-
-    def __dir__(self) -> list[str]:
-        return [*super().__dir__(), *self._table]
-
-    def __repr__(self) -> str:
-        return f"Record({self._table!r})"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (Record, (self._table,))
-
-
-def _wrapped(value: Any) -> Any:
-    if isinstance(value, dict):
-        return Record(value)
-    if isinstance(value, list):
-        return [_wrapped(one) for one in value]
-    return value
 
 
 class Page:
@@ -95,24 +54,24 @@ class Result:
         return dict(json.loads(self._document))
 
     @property
-    def runs(self) -> list[Record]:
+    def runs(self) -> list[Run]:
         """The document of each run."""
-        return [Record(one) for one in self._table.get("runs", [self._table])]
+        return [Run(one) for one in self._table.get("runs", [self._table])]
 
     @property
-    def flows(self) -> list[Record]:
+    def flows(self) -> list[Flow]:
         """The flows of the (first) run."""
-        return [Record(one) for one in self._first["flows"]]
+        return [Flow(one) for one in self._first["flows"]]
 
     @property
-    def groups(self) -> dict[str, Record]:
+    def groups(self) -> dict[str, Group]:
         """The flows of each congestion control together, by name."""
-        return {one["cc"]: Record(one) for one in self._first["groups"]}
+        return {one["cc"]: Group(one) for one in self._first["groups"]}
 
     @property
-    def bottleneck(self) -> Record:
+    def bottleneck(self) -> Bottleneck:
         """The bottleneck link."""
-        return Record(self._first["bottleneck"])
+        return Bottleneck(self._first["bottleneck"])
 
     @property
     def summary(self) -> Record | None:
@@ -202,7 +161,7 @@ class Comparison:
         """One row for each figure that both have: its name, both values, and the second over the first."""
         rows = []
         for name, of in _FIGURES.items():
-            values = [[of(Record(run)) for run in result._table.get("runs", [result._table])] for result in self._both]
+            values = [[of(Run(run)) for run in result._table.get("runs", [result._table])] for result in self._both]
             a, b = (_median([value for value in one if value is not None]) for one in values)
             if a is not None and b is not None:
                 rows.append({"figure": name, "first": a, "second": b, "ratio": b / a if a else None})
@@ -228,7 +187,7 @@ def _median(values: list[float]) -> float | None:
     return values[middle] if len(values) % 2 else (values[middle - 1] + values[middle]) / 2
 
 
-_FIGURES: dict[str, Any] = {
+_FIGURES: dict[str, Callable[[Run], float]] = {
     "goodput_bps": lambda run: sum(flow.goodput_bps for flow in run.flows),
     "queue_ms.mean": lambda run: run.bottleneck.queue_ms.mean,
     "queue_ms.p95": lambda run: run.bottleneck.queue_ms.p95,

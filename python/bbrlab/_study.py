@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from bbrlab import _bbrlab
-from bbrlab._result import Page, Record
+from bbrlab._record import Record
+from bbrlab._result import Page
 from bbrlab._run import _quoted
 
 #: A population: the path of its file, TOML text, a table as in the file, or the list of its `[[path]]` tables.

@@ -11,6 +11,8 @@ import pickle
 import signal
 import threading
 import time
+import types
+import typing
 from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow
@@ -258,3 +260,28 @@ def test_the_catalogue():
         bbrlab.parameters("bbr4")
     assert "rate" in [one["name"] for one in bbrlab.keys()["keys"]]
     assert json.dumps(bbrlab.keys())
+
+
+def test_figures_have_the_types_that_they_say():
+    found = bbrlab.run(rate="10mbit", rtt="40ms", flows=["bbr1", "cubic,size=1MB"], duration="3s").runs[0]
+
+    def checked(value, kind):
+        if kind is float:
+            return isinstance(value, (int, float))
+        if typing.get_origin(kind) is list:
+            return all(checked(one, typing.get_args(kind)[0]) for one in value)
+        if isinstance(kind, types.UnionType):
+            return value is None or checked(value, typing.get_args(kind)[0])
+        if not isinstance(value, kind):
+            return False
+        hints = {
+            name: hint for name, hint in typing.get_type_hints(kind).items() if name in kind.__dict__.get("__annotations__", {})
+        }
+        assert not isinstance(value, bbrlab.Record) or kind is bbrlab.Record or set(value) <= set(hints), kind
+        # What may be None may be missing.
+        parts = [(getattr(value, name, None), hint) for name, hint in hints.items() if not name.startswith("_")]
+        return all(checked(*one) for one in parts)
+
+    assert checked(found, bbrlab.Run)
+    assert type(found.flows[0].rtt_ms) is bbrlab.Distribution and type(found.groups[0]) is bbrlab.Group
+    assert type(pickle.loads(pickle.dumps(found))) is bbrlab.Run and found.flows[0].state_s.startup > 0

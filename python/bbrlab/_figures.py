@@ -1,0 +1,184 @@
+"""Types of a result's figures, made from crates/sim/src/record/result.rs by tools/python_types.py.
+
+Rates are in bit/s, times in seconds unless the name ends in `_ms`, volumes in bytes, ratios from 0 to 1.
+"""
+
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from bbrlab._record import Record
+
+__all__ = ["Bottleneck", "Distribution", "Expectation", "Flow", "Group", "Model", "Run"]
+
+
+class Distribution(Record):
+    """A distribution in milliseconds."""
+
+    __slots__ = ()
+
+    min: float | None
+    """Smallest."""
+    mean: float
+    """Mean."""
+    p50: float
+    """Median."""
+    p95: float
+    """95th percentile."""
+    p99: float
+    """99th percentile."""
+    max: float
+    """Largest."""
+
+
+class Model(Record):
+    """An algorithm's model of the path."""
+
+    __slots__ = ()
+
+    bw_bps: float
+    """Bandwidth estimate, payload."""
+    min_rtt_ms: float | None
+    """Minimum RTT; None where none was measured."""
+
+
+class Group(Record):
+    """The flows of one algorithm together."""
+
+    __slots__ = ()
+
+    cc: str
+    """The algorithm."""
+    flows: int
+    """Number of flows."""
+    goodput_bps: float
+    """Rate of the flows' unique payload over the result's interval."""
+    share: float
+    """The flows' share of all unique payload bytes."""
+
+
+class Expectation(Record):
+    """One expectation with its verdict."""
+
+    __slots__ = ()
+
+    id: str
+    """Claim to which it belongs."""
+    what: str
+    """Description of the measured figure."""
+    expected: str
+    """Expected value, in words and numbers."""
+    measured: float
+    """Measured value."""
+    holds: bool
+    """True if the expectation holds."""
+
+
+class Bottleneck(Record):
+    """The bottleneck's figures over the measured time."""
+
+    __slots__ = ()
+    _kinds: ClassVar[dict[str, type[Any]]] = {"queue_ms": Distribution}
+
+    utilisation: float
+    """Bytes that left, relative to the link's capacity."""
+    arrivals: int
+    """Packets offered."""
+    drops: int
+    """Packets dropped by policer or queue."""
+    drop_ratio: float
+    """drops / arrivals."""
+    marks: int
+    """Packets marked."""
+    queue_ms: Distribution
+    """Queueing delay weighted by time, not by packets. At each moment it is the wait of the packet being sent, or 0 if that had not
+    waited. Its mean is the backlog before the serialiser over the rate. A kernel that reports only its backlog (`uml`) gives
+    that, on the grid of its samples.
+    """
+
+
+class Flow(Record):
+    """One flow's figures over the measured time."""
+
+    __slots__ = ()
+    _kinds: ClassVar[dict[str, type[Any]]] = {"rtt_ms": Distribution, "model": Model}
+
+    name: str
+    """Name of the flow."""
+    cc: str
+    """Algorithm of the flow."""
+    start_s: float
+    """Start time."""
+    goodput_bps: float
+    """Unique payload at the receiver over the flow's own life. That is from its start (or the end of warm-up) to its completion."""
+    throughput_bps: float
+    """Bytes on the wire at the receiver, duplicates included."""
+    rtt_ms: Distribution | None
+    """RTT of each ACK at the sender; None where none was measured."""
+    jitter_ms: float
+    """Mean of |RTT(i) − RTT(i−1)|."""
+    jitter_rfc3550_ms: float
+    """Interarrival jitter after RFC 3550 §6.4.1, at the end."""
+    retransmit_ratio: float
+    """Ratio of retransmitted to sent segments."""
+    drop_ratio: float | None
+    """This flow's drops at the bottleneck over its arrivals there; None where the kernel's own queue does not distinguish flows."""
+    rto: int
+    """Retransmission timeouts."""
+    spurious_retransmits: int
+    """Retransmissions of data that had arrived."""
+    bytes: int
+    """Unique payload bytes at the receiver."""
+    fct_s: float | None
+    """Time from the SYN to the last payload byte at the receiver (mean over responses for request/response); None while unfinished.
+    """
+    state_s: Record
+    """Time spent in each state."""
+    model: Model
+    """The model at the end."""
+
+
+class Run(Record):
+    """Figures of one run. The caller that holds `scenario` and `expect` fills them in."""
+
+    __slots__ = ()
+    _kinds: ClassVar[dict[str, type[Any]]] = {"bottleneck": Bottleneck, "flows": Flow, "groups": Group, "expect": Expectation}
+
+    schema: int
+    """Number of this schema."""
+    scenario: Record
+    """The scenario as resolved, re-runnable."""
+    on: str
+    """Backend: `sim`."""
+    seed: int
+    """The seed of this run."""
+    version: str
+    """Version of bbrlab."""
+    wall_s: float
+    """Wall-clock time of the run, seconds. The only figure that differs between equal runs."""
+    events: int
+    """Events handled by the simulator."""
+    packets: int
+    """Packets delivered over the bottleneck."""
+    bottleneck: Bottleneck
+    """The bottleneck's figures."""
+    interval_s: list[float]
+    """Interval over which groups and totals are counted, seconds since the run's start. It begins at the first flow's start, or the
+    end of warm-up if later. It ends with the run, or at the last completion if every flow completed.
+    """
+    jain: float
+    """Jain's fairness index of the flows' goodput, each over its own life."""
+    convergence_s: float | None
+    """First second from which Jain's index over 1-s bins stays at or above 0.95, ProbeRTT seconds excluded. None if never, or if no
+    whole second has two flows. A flow counts in each whole second of its life.
+    """
+    flows: list[Flow]
+    """One entry per flow."""
+    groups: list[Group]
+    """One entry per algorithm."""
+    expect: list[Expectation]
+    """Expectations, with verdicts."""
+    provenance: Record | None
+    """Details of the backend and the machine, for backends that run in real time."""
