@@ -24,7 +24,7 @@ def reproduce(*claims: str, seed: int = 1, executor: Any = None) -> Record:
     known = _bbrlab.claims()
     # An unknown name is refused here, before an engine is asked.
     chosen = [name for name in known if not claims or name in claims] if set(claims) <= set(known) else list(claims)
-    parts = _ordered(functools.partial(_claim, seed=seed), chosen, executor)
+    parts = _executor.ordered(functools.partial(_claim, seed=seed), chosen, executor)
     whole = parts[0]
     whole["experiments"] = [experiment for part in parts for experiment in part["experiments"]]
     whole["holds"] = {kind: sum(part["holds"][kind] for part in parts) for kind in whole["holds"]}
@@ -44,7 +44,7 @@ def conform(*algorithms: str, cases: Sequence[int] = (), cells: Sequence[str] = 
     numbers = [number for number in _bbrlab.case_numbers() if not cases or number in cases]
     numbers += [number for number in cases if number not in numbers]
     tasks = list(itertools.product(algorithms, numbers))
-    parts = _ordered(functools.partial(_case, cells=list(cells)), tasks, executor)
+    parts = _executor.ordered(functools.partial(_case, cells=list(cells)), tasks, executor)
     whole = parts[0]
     whole["cases"] = [case for part in parts for case in part["cases"]]
     return Record(whole)
@@ -58,8 +58,3 @@ def _claim(task: tuple[int, str], seed: int) -> tuple[int, dict[str, Any]]:
 def _case(task: tuple[int, tuple[str, int]], cells: list[str]) -> tuple[int, dict[str, Any]]:
     nth, (algorithm, number) = task
     return nth, json.loads(_bbrlab.conform([algorithm], [number], cells))
-
-
-def _ordered(function: Any, tasks: Sequence[Any], executor: Any) -> list[dict[str, Any]]:
-    found = [outcome for batch in _executor.batches(function, iter(enumerate(tasks)), executor) for outcome in batch]
-    return [document for _, document in sorted(found, key=lambda one: one[0])]

@@ -7,7 +7,7 @@ from __future__ import annotations
 import itertools
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from typing import Any, TypeVar
 
@@ -157,3 +157,9 @@ def _by_ray(work: Timed, tasks: Iterator[Any], sizes: _Sizes) -> Iterator[list[A
 
 def _run(work: Timed, batch: list[Any]) -> tuple[list[Any], float]:
     return work(batch)
+
+
+def ordered(function: Callable[[tuple[int, Task]], tuple[int, Outcome]], tasks: Sequence[Task], executor: Any) -> list[Outcome]:
+    """Runs `function` on each task with its number, and returns the outcomes, which have it too, in the order of the tasks."""
+    found = [outcome for batch in batches(function, enumerate(tasks), executor) for outcome in batch]
+    return [outcome for _, outcome in sorted(found, key=lambda one: one[0])]

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bbrlab import _bbrlab
+from bbrlab import _bbrlab, _executor
 from bbrlab._record import Record
 from bbrlab._result import Page
 from bbrlab._run import _quoted
@@ -230,19 +231,52 @@ def cdn(
     users: int | None = None,
     activation: str | None = None,
     seed: int = 1,
+    executor: Any = None,
 ) -> Study:
     """Runs each user of a population under every algorithm, as an A/B test of a content network: `bbrlab cdn`.
 
     `population` is a file of distributions (.toml) or of users (.csv, .parquet), TOML text, or a table as in the file; without
-    one, it is that of the claim CDN. The last algorithm is the control.
+    one, it is that of the claim CDN. The last algorithm is the control. `executor` shares the users' runs among workers, as in
+    `sweep`; they need no file.
     """
     source = None if population is None else _source(population)
-    native = _bbrlab.cdn(source, None if algorithms is None else list(algorithms), users, activation, seed)
+    of: dict[str, Any] = {
+        "source": None,
+        "place": "population",
+        "algorithms": None if algorithms is None else list(algorithms),
+        "users": users,
+        "activation": activation,
+        "seed": seed,
+    }
+    if source is not None and source[0] == "path":
+        path = Path(source[1])
+        of.update(source=(path.suffix.removeprefix("."), path.read_bytes()), place=source[1])
+    elif source is not None:
+        of["source"] = (source[0], source[1].encode())
+    if executor is None:
+        native = _bbrlab.cdn(of)
+    else:
+        native = _bbrlab.cdn_conclude(of, _parts(of, executor))
     flags: list[tuple[str, Any]] = [("algorithms", ";".join(algorithms))] if algorithms else []
     flags += [(name, value) for name, value in (("users", users), ("activation", activation)) if value is not None]
     name = "" if source is None else f" {_quoted(source[1])}" if source[0] == "path" else " population.toml"
     study: Study = Study._of(native, _command(f"cdn{name}", [*flags, ("seed", seed)]))
     return study
+
+
+#: Runs of a task: users take some milliseconds each, and a task has to draw all of them.
+_RUNS = 100
+
+
+def _parts(of: dict[str, Any], executor: Any) -> list[str]:
+    """The runs of users, in parts, each run by a task."""
+    count = _bbrlab.cdn_count(of)
+    return _executor.ordered(functools.partial(_part, of=of, count=count), range(0, count, _RUNS), executor)
+
+
+def _part(task: tuple[int, int], of: dict[str, Any], count: int) -> tuple[int, str]:
+    nth, first = task
+    return nth, _bbrlab.cdn_part(of, first, min(first + _RUNS, count))
 
 
 def replay(*files: str | os.PathLike[str]) -> Record:

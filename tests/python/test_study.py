@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 
 import json
+import multiprocessing
 import os
 import pickle
 import shutil
@@ -10,6 +11,7 @@ import signal
 import subprocess
 import threading
 import time
+from concurrent.futures import ProcessPoolExecutor
 
 import fsspec
 import pytest
@@ -87,6 +89,11 @@ def test_users_are_those_of_the_command(command, tmp_path):
     table = ROOT / "examples" / "paths.csv"
     wanted, _ = command("cdn", table, "--json", "-")
     assert bbrlab.cdn(table).to_dict() == wanted
+    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool:
+        assert bbrlab.cdn(table, executor=pool).to_dict() == wanted
+        shared, alone = bbrlab.cdn(users=2, executor=pool), bbrlab.cdn(users=2)
+        assert shared.to_dict() == alone.to_dict() and "expect" in alone and shared.plot().text == alone.plot().text
+        assert bbrlab.cdn(USERS, executor=pool).to_dict() == bbrlab.cdn(USERS).to_dict()
     study = bbrlab.cdn(USERS)
     assert study.users == 6 and "<html" in study.plot().text
 

@@ -1,9 +1,11 @@
 //! Studies of users: a population under every algorithm, with the catalogue's expectations where it is the catalogue's.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
+use std::ops::Range;
+
 use bbrlab_report::Report;
 use bbrlab_sim::scenario::TimeSpan;
-use bbrlab_study::cdn::{self, Design, Population, Study, User, table};
+use bbrlab_study::cdn::{self, Design, Population, Study, User, UserRun, table};
 use serde_json::Value;
 
 use crate::experiment::{self, Experiment, ExperimentOutcome, claim_rows};
@@ -114,6 +116,36 @@ impl Work {
         match self {
             Self::Catalogue(experiment) => experiment.run_count(),
             Self::Users(design, users) => users.len() * design.algorithms.len(),
+        }
+    }
+
+    /// Its users, and what they are under.
+    fn users(&mut self, seed: u64) -> Result<(Design, Vec<User>)> {
+        match self {
+            Self::Catalogue(experiment) => {
+                let population = experiment.population().ok_or(Error::NotOfUsers(CATALOGUE))?;
+                Ok((population.design(), population.draw(seed)))
+            }
+            Self::Users(design, users) => Ok((design.clone(), users.clone())),
+        }
+    }
+
+    /// Runs some of its runs, for an engine that shares them among machines; `tick` is called after each.
+    pub fn run_part(&mut self, runs: Range<usize>, seed: u64, tick: &(dyn Fn() + Sync)) -> Result<Vec<UserRun>> {
+        let (design, users) = self.users(seed)?;
+        Ok(cdn::run_part(&design, &users, runs, tick)?)
+    }
+
+    /// Concludes from all runs, in their order.
+    pub fn conclude(mut self, runs: &[UserRun], seed: u64) -> Result<Answer> {
+        let (design, users) = self.users(seed)?;
+        let study = Study::of(design, users, runs, seed);
+        match self {
+            Self::Catalogue(mut experiment) => {
+                experiment.finish(study);
+                Self::Catalogue(experiment).run(seed, &|| ())
+            }
+            Self::Users(..) => Ok(Answer { study, outcome: None, seed }),
         }
     }
 

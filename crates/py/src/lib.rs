@@ -94,6 +94,9 @@ fn _bbrlab(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(study::advise, module)?)?;
     module.add_function(wrap_pyfunction!(study::tune, module)?)?;
     module.add_function(wrap_pyfunction!(study::cdn, module)?)?;
+    module.add_function(wrap_pyfunction!(study::cdn_count, module)?)?;
+    module.add_function(wrap_pyfunction!(study::cdn_part, module)?)?;
+    module.add_function(wrap_pyfunction!(study::cdn_conclude, module)?)?;
     module.add_function(wrap_pyfunction!(study::replay, module)?)?;
     #[cfg(target_os = "linux")]
     module.add_function(wrap_pyfunction!(study::ab_report, module)?)?;

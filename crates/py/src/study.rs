@@ -3,12 +3,12 @@
 
 use std::fs;
 use std::panic::resume_unwind;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use bbrlab_lab::population::{Changes, Work};
+use bbrlab_lab::population::{self, Changes, Work};
 use bbrlab_report::Report;
-use bbrlab_study::cdn::{Population as Users, table};
+use bbrlab_study::cdn::{Population as Users, UserRun, table};
 use bbrlab_study::choose::advise::{Request, text};
 use bbrlab_study::choose::objective::Objective;
 use bbrlab_study::choose::tune as search;
@@ -169,58 +169,92 @@ pub fn tune(py: Python<'_>, search: &str, population: (String, String)) -> PyRes
     })
 }
 
-/// Runs users under every algorithm. `source` is (kind, value): the path of a population or a table, or a population as TOML or
-/// JSON; without one the catalogue's population.
-#[pyfunction]
-#[pyo3(signature = (source, algorithms, users, activation, seed))]
-pub fn cdn(
-    py: Python<'_>,
-    source: Option<(String, String)>,
+/// The users of `cdn`. `source` is (kind, content): the content of a file, by its ending, or a population as JSON; without one they are
+/// the catalogue's. `place` names it in errors.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub struct UsersOf {
+    source: Option<(String, Vec<u8>)>,
+    place: String,
     algorithms: Option<Vec<String>>,
     users: Option<u32>,
     activation: Option<String>,
     seed: u64,
-) -> PyResult<Answer> {
-    let changes = Changes { algorithms, users, activation };
-    let mut title = "An algorithm on the users of a content network".to_owned();
-    let work = match source {
-        None => Work::catalogue(&changes, seed),
-        Some((kind, value)) => {
-            let (place, table) = if kind == "path" { (value.as_str(), sheet(&value)?) } else { ("population", None) };
-            match table {
-                Some(sheet) => Work::table(&sheet, &changes, seed),
-                None => {
-                    let text = match kind.as_str() {
-                        "path" => text_of(&value)?,
-                        "json" => toml_of(&value)?,
-                        _ => value.clone(),
-                    };
-                    let population = Users::parse(&text).map_err(|fault| error::at(place, &fault))?;
-                    place.clone_into(&mut title);
-                    Work::distributions(population, &changes, seed)
-                }
-            }
-        }
-    };
-    let work = work.map_err(|fault| error::lab(&fault))?;
-    let answer = run(py, |tick| work.run(seed, tick))?.map_err(|fault| error::lab(&fault))?;
-    Ok(Answer {
-        document: format!("{:#}", answer.json(VERSION)),
-        headline: String::new(),
-        file: String::new(),
-        report: answer.report(&title, VERSION),
-    })
 }
 
-/// The table of users in a file, unless it is of distributions.
-fn sheet(path: &str) -> PyResult<Option<table::Sheet>> {
-    let read = match Path::new(path).extension().and_then(|extension| extension.to_str()) {
-        Some("csv") => table::csv(&bytes(path)?),
-        Some("parquet") => table::parquet(bytes(path)?),
-        Some("toml") => return Ok(None),
-        _ => return Err(error::scenario(path, "not a .toml, .csv or .parquet file; name one of these")),
-    };
-    read.map(Some).map_err(|fault| error::at(path, &fault))
+impl UsersOf {
+    fn work(&self) -> PyResult<Work> {
+        let changes =
+            Changes { algorithms: self.algorithms.clone(), users: self.users, activation: self.activation.clone() };
+        let at = |fault: &bbrlab_study::Error| error::at(&self.place, fault);
+        let work = match &self.source {
+            None => Work::catalogue(&changes, self.seed),
+            Some((kind, content)) => match kind.as_str() {
+                "csv" => Work::table(&table::csv(content).map_err(|fault| at(&fault))?, &changes, self.seed),
+                "parquet" => {
+                    let sheet = table::parquet(content.clone()).map_err(|fault| at(&fault))?;
+                    Work::table(&sheet, &changes, self.seed)
+                }
+                "toml" | "json" => {
+                    let text = String::from_utf8(content.clone());
+                    let text = text.map_err(|_| error::scenario(&self.place, "not a text file"))?;
+                    let text = if kind == "json" { toml_of(&text)? } else { text };
+                    let population = Users::parse(&text).map_err(|fault| at(&fault))?;
+                    Work::distributions(population, &changes, self.seed)
+                }
+                _ => {
+                    let rule = "not a .toml, .csv or .parquet file; name one of these";
+                    return Err(error::scenario(&self.place, rule));
+                }
+            },
+        };
+        work.map_err(|fault| error::lab(&fault))
+    }
+
+    fn answer(&self, answer: &population::Answer) -> Answer {
+        let title = match &self.source {
+            Some((kind, _)) if kind == "toml" || kind == "json" => &self.place,
+            Some(_) | None => "An algorithm on the users of a content network",
+        };
+        Answer {
+            document: format!("{:#}", answer.json(VERSION)),
+            headline: String::new(),
+            file: String::new(),
+            report: answer.report(title, VERSION),
+        }
+    }
+}
+
+/// Runs users under every algorithm.
+#[pyfunction]
+pub fn cdn(py: Python<'_>, of: UsersOf) -> PyResult<Answer> {
+    let work = of.work()?;
+    let answer = run(py, |tick| work.run(of.seed, tick))?.map_err(|fault| error::lab(&fault))?;
+    Ok(of.answer(&answer))
+}
+
+/// Number of runs of users.
+#[pyfunction]
+pub fn cdn_count(of: UsersOf) -> PyResult<usize> {
+    Ok(of.work()?.runs())
+}
+
+/// Runs some of the users' runs. Returns them as JSON.
+#[pyfunction]
+pub fn cdn_part(py: Python<'_>, of: UsersOf, from: usize, below: usize) -> PyResult<String> {
+    let mut work = of.work()?;
+    let runs = run(py, |tick| work.run_part(from..below, of.seed, tick))?.map_err(|fault| error::lab(&fault))?;
+    serde_json::to_string(&runs).map_err(|fault| error::scenario("cdn", &fault.to_string()))
+}
+
+/// Concludes from all runs, which `cdn_part` returned, in their order.
+#[pyfunction]
+pub fn cdn_conclude(of: UsersOf, parts: Vec<String>) -> PyResult<Answer> {
+    let read = |part: &String| serde_json::from_str::<Vec<UserRun>>(part);
+    let runs = parts.iter().map(read).collect::<Result<Vec<_>, _>>();
+    let runs = runs.map_err(|fault| error::scenario("cdn", &fault.to_string()))?.concat();
+    let answer = of.work()?.conclude(&runs, of.seed).map_err(|fault| error::lab(&fault))?;
+    Ok(of.answer(&answer))
 }
 
 /// Reports one experiment on the hosts with these directories. `classes` is a file of networks.

@@ -44,6 +44,8 @@ pub struct Experiment {
     pub origin: String,
     file: ExperimentFile,
     is_without_population: bool,
+    /// The study of its population, if it was run elsewhere.
+    finished: Option<Arc<Study>>,
     /// A marked row that holds is noted, not an error.
     is_lenient: bool,
     data: BTreeMap<String, Arc<str>>,
@@ -128,6 +130,11 @@ impl Experiment {
         plan::plan(&self.file).map_or(0, |(_, runs)| runs.len()) + population
     }
 
+    /// Takes the study of its population, which is not run again.
+    pub fn finish(&mut self, study: Study) {
+        self.finished = Some(Arc::new(study));
+    }
+
     /// Mutable access to the population, if there is one.
     pub const fn population(&mut self) -> Option<&mut Population> {
         self.file.population.as_mut()
@@ -164,6 +171,7 @@ pub fn parse(text: &str, origin: &str) -> Result<Experiment> {
         origin: origin.to_owned(),
         file,
         is_without_population: false,
+        finished: None,
         is_lenient: false,
         data: embedded_data(),
     })

@@ -116,8 +116,11 @@ fn run_counting(
     })
 }
 
-/// Runs the experiment's population under each of its algorithms.
+/// Runs the experiment's population under each of its algorithms, unless that was done.
 fn study(experiment: &Experiment, seed: u64, tick: &(dyn Fn() + Sync)) -> Result<Option<Arc<Study>>> {
+    if experiment.finished.is_some() {
+        return Ok(experiment.finished.clone());
+    }
     let population = experiment.file.population.as_ref().filter(|_| !experiment.is_without_population);
     let study = population.map(|population| Study::run(population.design(), population.draw(seed), seed, tick));
     Ok(study.transpose()?.map(Arc::new))

@@ -11,7 +11,10 @@ mod summary;
 pub mod table;
 mod value_spec;
 
+use std::ops::Range;
+
 use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
 
 pub use file::Population;
 pub use gain::{Gain, Segment};
@@ -91,7 +94,7 @@ pub struct User {
 }
 
 /// Outcome of one object.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ObjectOutcome {
     /// Time from the start of the connection to the request.
     pub age_s: f64,
@@ -102,7 +105,7 @@ pub struct ObjectOutcome {
 }
 
 /// Result of one user under one algorithm.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct UserRun {
     /// Requested objects of each connection; shorter than the user's list if the connection ended first.
     pub connections: Vec<Vec<ObjectOutcome>>,
@@ -126,19 +129,14 @@ pub struct Study {
 impl Study {
     /// Runs every user under every algorithm; `tick` is called after each run.
     pub fn run(design: Design, users: Vec<User>, seed: u64, tick: &(dyn Fn() + Sync)) -> Result<Self> {
-        let arms = design.algorithms.len();
-        let runs: Vec<UserRun> = (0..users.len() * arms)
-            .into_par_iter()
-            .with_max_len(1)
-            .map(|run| {
-                let user = &users[run / arms];
-                let life = play::life(user, &design.algorithms[run % arms]);
-                tick();
-                life.map_err(Error::at(format!("user {:?}", user.name)))
-            })
-            .collect::<Result<_, _>>()?;
-        let lives = runs.chunks(arms).map(<[UserRun]>::to_vec).collect();
-        Ok(Self { design, users, lives, seed })
+        let runs = run_part(&design, &users, 0..users.len() * design.algorithms.len(), tick)?;
+        Ok(Self::of(design, users, &runs, seed))
+    }
+
+    /// Takes the runs of all users, each under one algorithm after the other, as [`run_part`] returns them.
+    pub fn of(design: Design, users: Vec<User>, runs: &[UserRun], seed: u64) -> Self {
+        let lives = runs.chunks(design.algorithms.len()).map(<[UserRun]>::to_vec).collect();
+        Self { design, users, lives, seed }
     }
 
     /// Index of the control.
@@ -154,6 +152,18 @@ impl Study {
             Error::UnknownClass { name: name.to_owned(), known }
         })
     }
+}
+
+/// Runs some of the users' runs, numbered user by user and for each algorithm by algorithm; `tick` is called after each.
+pub fn run_part(design: &Design, users: &[User], runs: Range<usize>, tick: &(dyn Fn() + Sync)) -> Result<Vec<UserRun>> {
+    let arms = design.algorithms.len();
+    let one = |run: usize| {
+        let user = &users[run / arms];
+        let life = play::life(user, &design.algorithms[run % arms]);
+        tick();
+        life.map_err(Error::at(format!("user {:?}", user.name)))
+    };
+    runs.into_par_iter().with_max_len(1).map(one).collect()
 }
 
 impl Class {
