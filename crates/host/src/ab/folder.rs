@@ -323,6 +323,7 @@ mod tests {
     #[test]
     fn each_record_is_read_once_after_a_crash_at_any_point() {
         let (folder, test) = (folder("died"), experiment());
+        folder.describe(&test).unwrap();
         let count = || read_all(std::slice::from_ref(&folder.0)).unwrap().1.count().unwrap();
         spool(&folder, 3);
         folder.seal().unwrap();
