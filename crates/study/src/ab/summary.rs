@@ -1,4 +1,4 @@
-//! What a report needs of a host's records, without any of them: for hosts that cannot ship theirs.
+//! Summary of a host's records for a report, without any single record: for hosts that cannot ship theirs.
 //!
 //! Counts and the sums for means are exact. Values are counted in bins of at most 1/1024 of their size, as an HDR histogram has
 //! them, and medians are interpolated in a bin: a gain is off by 0.2 % at most. Hosts are strata of the comparison, so their histograms are never put together.
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use bbrlab_stats::stratified::{Bins, Values};
 use hdrhistogram::Histogram;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de};
 
 use super::cells::Cells;
 use super::judge::{Conclusion, read};
@@ -132,7 +132,15 @@ impl Summary {
     /// The text is no summary, or one of another version.
     pub fn parse(text: &str) -> Result<Self> {
         let one: Self = serde_json::from_str(text).map_err(Error::NoSummary)?;
-        if one.schema == SCHEMA { Ok(one) } else { Err(Error::SummarySchema(one.schema)) }
+        if one.schema != SCHEMA {
+            return Err(Error::SummarySchema(one.schema));
+        }
+        let arms = one.test.arms.len();
+        let total = |cell: &Cell| cell.bins.iter().try_fold(0_u32, |sum, bin| sum.checked_add(bin.1.try_into().ok()?));
+        let is_sound = arms > 0
+            && one.survey.splits.values().all(|shares| shares.len() == arms)
+            && one.families.iter().flat_map(|family| &family.cells).all(|cell| total(cell).is_some());
+        if is_sound { Ok(one) } else { Err(Error::NoSummary(de::Error::custom("its arms or counts do not match"))) }
     }
 
     /// The test that it summarises.
@@ -334,6 +342,15 @@ mod tests {
         assert!(error.contains("home, mobile"), "{error}");
         assert!(judge_summaries(vec![one.clone(), one], &prefixes(), 1).unwrap_err().to_string().contains("twice"));
         assert!(Summary::parse("{}").unwrap_err().to_string().contains("bbrlab ab summary"));
+        let whole = serde_json::to_string(&summary(&test, &rows, &Prefixes::default())).unwrap();
+        for (part, other) in [
+            ("\"kept\":", "\"held\":"),
+            (",1],[", ",18446744073709551615],["),
+            ("\"splits\":{\"1\":[", "\"splits\":{\"7\":[],\"1\":["),
+        ] {
+            let changed = whole.replacen(part, other, 1);
+            assert!(changed != whole && Summary::parse(&changed).is_err(), "{part}");
+        }
         test.by = AssignmentUnit::ClientPrefix;
         let text =
             serde_json::to_string(&summary(&experiment(&["a", "b"], "50,50"), &[], &Prefixes::default())).unwrap();
