@@ -63,7 +63,7 @@ def report(
 
 
 def summary(directory: str | os.PathLike[str], *, classes: str | os.PathLike[str] | None = None, seed: int = 1) -> str:
-    """What a report needs of a host's records, without any of them: the text of the file that `bbrlab ab summary` writes.
+    """Summarises a host's records for a report, without any single record: the text of the file that `bbrlab ab summary` writes.
 
     All summaries of an experiment and their report take the same `classes`. Raises `ScenarioError` for a directory without a test,
     or a test that is not assigned by connection; Linux only.

@@ -127,7 +127,7 @@ struct Flow {
     now: Time,
     newest: Instant,
     initial_window: u64,
-    /// What is in flight.
+    /// Packets in flight.
     ledger: Ledger,
     /// Deliveries of the ACK being processed.
     batch: Option<AckBatch>,

@@ -3,7 +3,7 @@
 
 use bbrlab_core::{AlgorithmConfig, Controller, Init, Time};
 
-/// What a factory makes a controller from.
+/// Algorithm, seed and initial window of the controllers.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub config: AlgorithmConfig,

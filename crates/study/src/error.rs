@@ -477,7 +477,7 @@ impl Error {
     }
 }
 
-/// What to do about a summary whose classes are not those of the file.
+/// Message for a summary with other classes than the file of `--classes`.
 fn summary_classes(classes: &str) -> String {
     if classes.is_empty() {
         return "a summary was made without --classes; make it again with them, or leave them out here".to_owned();

@@ -30,16 +30,16 @@ struct Part {
     end: u64,
 }
 
-/// What a report rests on.
+/// Input of a report: the records of all hosts, or a summary of each.
 #[derive(Debug)]
 pub enum Evidence {
     /// The records of all hosts.
     Records(Box<Experiment>, RecordFiles),
-    /// Of some hosts there is only a summary, so that the others' records are summarised too.
+    /// At least one host has only a summary; the records of the others are summarised first.
     Summaries(Vec<HostEvidence>),
 }
 
-/// What there is of one host.
+/// Records or summary of one host.
 #[derive(Debug)]
 pub enum HostEvidence {
     /// A file of `bbrlab ab summary`.

@@ -1,4 +1,4 @@
-//! What is in flight by the calls of the published trait: batches, known by their send times.
+//! Tracks packets in flight with the published trait, which reports batches with their send times.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::VecDeque;

@@ -1,4 +1,4 @@
-//! What is in flight by the calls of the patched trait: packets, known by their numbers.
+//! Tracks packets in flight with the patched trait, which reports each packet with its number.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::VecDeque;

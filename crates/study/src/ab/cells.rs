@@ -112,7 +112,7 @@ impl Cells {
     }
 }
 
-/// A value on its way to its place.
+/// A value, and the cell to which it is added.
 struct Found {
     family: usize,
     place: usize,
@@ -120,14 +120,14 @@ struct Found {
     value: f64,
 }
 
-/// What a thread found in some records.
+/// Values and connection ends found in one batch of records.
 #[derive(Default)]
 struct Batch {
     values: Vec<Found>,
     ends: Vec<End>,
 }
 
-/// What a reading gathers.
+/// Result of one reading.
 pub(super) struct Gathered {
     pub cells: Vec<Cells>,
     pub ends: Vec<End>,
@@ -156,7 +156,7 @@ pub(super) struct Reading<'a> {
     families: &'a [Option<&'a Family<'a>>],
     /// Number of families to gather.
     here: usize,
-    /// Whether the ends of connections are gathered too.
+    /// Also gathers the ends of connections.
     with_ends: bool,
     places: Places,
     /// Place of each split among the test's, and of its host, by epoch. Within one split, chance alone chose between the arms.
@@ -235,7 +235,7 @@ impl<'a> Reading<'a> {
         Ok(gathered)
     }
 
-    /// Where the values of a compared connection belong; nowhere if its split or arm is not the test's.
+    /// Arm, stratum and cluster of a compared connection; `None` if its split or arm is not the test's.
     fn origin(&self, row: &Row) -> Option<Origin> {
         let &(stratum, host) = self.splits.get(&row.epoch)?;
         let arm = usize::from(row.arm);
@@ -270,7 +270,7 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// Where a connection's values belong.
+/// Arm, stratum and cluster of a connection.
 struct Origin {
     arm: usize,
     stratum: usize,

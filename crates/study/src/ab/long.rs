@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use super::segment::{AGES, ages};
 use super::{Client, Experiment, Row};
 
-/// What names a connection: when it began, its cookie, and its split, which names its host.
+/// Key of a connection: its beginning, its cookie, and its epoch, which differs between hosts.
 type Key = (u64, u64, u32);
 
-/// What a record adds to those before it.
+/// Counters of one record of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Part {
     pub nth: u32,

@@ -1,4 +1,4 @@
-//! Where a test's records come from.
+//! Source of a test's records.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::convert::Infallible;
@@ -8,7 +8,7 @@ use super::Row;
 /// Records that can be read several times, a few fields at a time. An analysis of more records than memory can hold reads them once
 /// for each family of classes.
 pub trait Records {
-    /// What can go wrong.
+    /// Error of reading records.
     type Error;
 
     /// Passes all records to `each`, some at a time, in any order. Each thread has a state of its own, made by `new`; all are

@@ -48,7 +48,7 @@ pub(super) const fn is_only(row: &Row) -> bool {
     row.nth <= 1 && !row.is_open
 }
 
-/// How often each whole number occurs. The first are counted in place: microseconds up to some seconds.
+/// Counts of whole numbers, such as microseconds. Those below [`IN_PLACE`] index a list.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(into = "Vec<(u64, u32)>", from = "Vec<(u64, u32)>")]
 pub(super) struct Counter {

@@ -46,7 +46,7 @@ enum AbCommand {
     Status(StatusArgs),
     /// Analyse the records of a test
     Report(ReportArgs),
-    /// Write what a report needs of a host's records, in a small file without any of them
+    /// Summarise a host's records for `ab report`, in a small file without any single record
     Summary(SummaryArgs),
 }
 

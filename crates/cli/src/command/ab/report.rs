@@ -1,4 +1,4 @@
-//! `bbrlab ab report` and `bbrlab ab summary`: analysis of a test's records, and what it needs of them.
+//! `bbrlab ab report` and `bbrlab ab summary`: analysis and summary of a test's records.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::path::Path;
@@ -45,7 +45,7 @@ pub fn report(args: &ReportArgs) -> Result<Verdict, Error> {
     Ok(Verdict::Holds)
 }
 
-/// Writes what a report needs of a test's records.
+/// Writes the summary of a test's records.
 pub fn summary(args: &SummaryArgs) -> Result<Verdict, Error> {
     let out = Target::check("--out", &args.out)?;
     let (test, records) = read_all(std::slice::from_ref(&args.test))?;
