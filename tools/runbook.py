@@ -104,7 +104,7 @@ def guide(root):
     os.chdir(root)
     (root / "www").mkdir()
     (root / "www/file").write_bytes(os.urandom(SIZE))
-    (root / "policy.toml").write_text('[[rule]]\nname = "all"\nports = [443]\nalgorithm = "bbr3-linux"\nholdout = "2%"\n', encoding="utf-8")
+    (root / "policy.toml").write_text('[[rule]]\nname = "mobile"\nports = [443]\nalgorithm = "bbr3-linux"\nholdout = "2%"\n', encoding="utf-8")
     server = subprocess.Popen([sys.executable, "-c", SERVER, root / "www"])
     lasting, ran = None, 0
     try:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: (Apache-2.0 OR MIT) OR GPL-2.0-only
 /*
  * An A/B test of congestion controls: each new TCP connection of a cgroup is given an arm by a keyed hash, and its congestion control
- * with it. What it did is told at its close, through a ring, and meanwhile to whoever reads the iterator.
+ * with it; or it observes the arms that a rule of the policy in force has given. What it did is told at its close, through a ring, and meanwhile to whoever reads the iterator.
  * Nothing here holds a connection up: where memory or room is missing, that is counted, and the connection goes on as it would have.
  */
 #include "connection.h"
@@ -11,13 +11,11 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
 /* As in crates/study/src/ab/. */
 #define ARMS 8
-#define BUCKETS 10000
 #define PORTS 8
 #define PREFIXES 16
 #define OUTSIDE 0xff
 #define NAME_MAX 16
 
-enum { BY_CONNECTION, BY_PREFIX, BY_TIME };
 enum { PASSIVE = 1, REFUSED = 2, APP_LIMITED = 4, OVERRIDDEN = 8, OPEN = 16, STATES_KNOWN = 32 };
 enum { ACTIVE_CONNECTIONS = 1, PASSIVE_CONNECTIONS = 2 };
 
@@ -102,7 +100,7 @@ struct prefix {
 /* Set before the program is loaded. */
 struct settings {
 	__u64 key[2], slot_ns;
-	__u32 by, directions, ports, prefixes;
+	__u32 by, directions, ports, prefixes, rule, pad;
 	/* Recorded part of the client's address; IPv4 is mapped into IPv6. */
 	__u32 keep4[4], keep6[4];
 	__u32 port[PORTS];
@@ -260,6 +258,19 @@ static __always_inline bool is_named(const struct ends *ends, bool is_passive)
 	return 0;
 }
 
+/* The arm that the rule gave this connection just now: the control where it was held out. */
+static __always_inline bool read_decision(struct bpf_sock_ops *ops, struct member *member)
+{
+	__u32 zero = 0;
+	struct decision *decision = bpf_map_lookup_elem(&decisions, &zero);
+
+	if (!decision || decision->socket != (__u64)ops->sk || decision->rule != settings.rule || decision->is_kept)
+		return 0;
+	member->bucket = decision->bucket;
+	member->arm = !decision->is_held_out;
+	return 1;
+}
+
 /* The part that a connection has in the test; false: none. */
 static __always_inline bool choose(struct bpf_sock_ops *ops, bool is_passive, struct member *member)
 {
@@ -276,6 +287,15 @@ static __always_inline bool choose(struct bpf_sock_ops *ops, bool is_passive, st
 #pragma unroll
 	for (int i = 0; i < 4; i++)
 		member->client[i] = ends.remote[i] & (ends.is_v6 ? settings.keep6[i] : settings.keep4[i]);
+	table = bpf_map_lookup_elem(&split, &zero);
+	if (!table)
+		return 0;
+	member->epoch = table->epoch;
+	member->port = is_passive ? ends.local_port : ends.remote_port;
+	member->flags = is_passive ? PASSIVE : 0;
+	member->family = ends.is_v6 ? 6 : 4;
+	if (settings.by == BY_RULE)
+		return read_decision(ops, member);
 	words[0] = settings.by << 16;
 	if (settings.by == BY_TIME) {
 		words[1] = settings.slot_ns ? bpf_ktime_get_ns() / settings.slot_ns : 0;
@@ -292,15 +312,10 @@ static __always_inline bool choose(struct bpf_sock_ops *ops, bool is_passive, st
 	bucket = hash(settings.key[0], settings.key[1], words) % BUCKETS;
 	/* The verifier does not know it of a remainder, and the compiler knows it too well to ask. */
 	asm volatile("" : "+r"(bucket));
-	table = bpf_map_lookup_elem(&split, &zero);
-	if (!table || bucket >= BUCKETS)
+	if (bucket >= BUCKETS)
 		return 0;
-	member->epoch = table->epoch;
 	member->bucket = bucket;
 	member->arm = table->arm[bucket];
-	member->port = is_passive ? ends.local_port : ends.remote_port;
-	member->flags = is_passive ? PASSIVE : 0;
-	member->family = ends.is_v6 ? 6 : 4;
 	return member->arm < ARMS;
 }
 
@@ -372,7 +387,7 @@ static __always_inline bool has(const struct tcp_sock *tp, __u32 arm)
 	return name[0] == settings.names[arm][0] && name[1] == settings.names[arm][1];
 }
 
-/* Before the kernel starts the congestion control of a new connection. */
+/* Before the kernel starts the congestion control of a new connection, which a rule has given already. */
 static __always_inline void begin(struct bpf_sock_ops *ops, struct member *member)
 {
 	__u32 arm = member->arm & (ARMS - 1);
@@ -382,7 +397,7 @@ static __always_inline void begin(struct bpf_sock_ops *ops, struct member *membe
 
 	member->begun_ns = bpf_ktime_get_ns();
 	COUNT(arm, established);
-	if (!(tp && has(tp, arm)) && PART(setsockopt, bpf_setsockopt(ops, TCP, CONGESTION, name, NAME_MAX))) {
+	if (!(tp && has(tp, arm)) && (settings.by == BY_RULE || PART(setsockopt, bpf_setsockopt(ops, TCP, CONGESTION, name, NAME_MAX)))) {
 		member->flags |= REFUSED;
 		COUNT(arm, refused);
 	}
@@ -497,6 +512,16 @@ static __always_inline void act(struct bpf_sock_ops *ops)
 	struct member chosen = {}, *member = 0;
 	__u32 op = ops->op;
 
+	/* A rule decides on established connections. */
+	if (settings.by == BY_RULE && op != OP_STATE) {
+		if ((op == OP_ACTIVE || op == OP_PASSIVE) && choose(ops, op == OP_PASSIVE, &chosen))
+			member = join(ops, &chosen);
+		if (member) {
+			COUNT(member->arm, tried);
+			begin(ops, member);
+		}
+		return;
+	}
 	switch (op) {
 	case OP_TIMEOUT_INIT:
 		/* A request for a connection that has no socket yet: a handshake of the arm that it is going to have. */

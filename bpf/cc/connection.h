@@ -10,6 +10,9 @@
 /* Linux include/uapi/linux/bpf.h and tcp_states.h. */
 enum { OP_TIMEOUT_INIT = 1, OP_CONNECT = 3, OP_ACTIVE = 4, OP_PASSIVE = 5, OP_STATE = 10 };
 enum { STATE_CALLS = 1 << 2, SYN_SENT = 2, CLOSED = 7 };
+/* Units of an assignment, as in crates/study/src/ab/; BY_RULE: a rule of the policy in force has assigned the client's network. */
+#define BUCKETS 10000
+enum { BY_CONNECTION, BY_PREFIX, BY_TIME, BY_RULE };
 enum { TCP = 6, CONGESTION = 13, INET = 2, INET6 = 10, NO_WAKEUP = 1, MMAPABLE = 1 << 10 };
 
 struct bpf_sock_ops {
@@ -19,6 +22,24 @@ struct bpf_sock_ops {
 	__u64 bytes_received, bytes_acked;
 	void *sk;
 };
+
+/*
+ * What the policy's program decided on the connection that this processor handled last: a test of a rule runs after it, and reads it.
+ * `kept`: the application, or another test, had chosen its congestion control.
+ */
+struct decision {
+	__u64 socket;
+	__u32 rule;
+	__u16 bucket;
+	__u8 is_held_out, is_kept;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct decision);
+} decisions SEC(".maps");
 
 /* SipHash-1-3 (Aumasson and Bernstein, 2012) of five words, and the one that says how many bytes they are. */
 #define ROTATE(x, by) ((x) << (by) | (x) >> (64 - (by)))

@@ -12,7 +12,6 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 #define RULES 64
 #define PORTS 8
 #define NAME_MAX 16
-#define OUT_OF 10000
 #define TEXT_MAX (1 << 18)
 
 enum { ACTIVE_CONNECTIONS = 1, PASSIVE_CONNECTIONS = 2 };
@@ -168,15 +167,14 @@ static __always_inline __u32 rtt_of(struct bpf_sock_ops *ops, struct prefix *pre
 	return remembered ? *remembered : 0;
 }
 
-static __always_inline bool is_held_out(struct prefix *prefix, __u32 holdout)
+/* As an A/B test with this key that assigns client networks. */
+static __always_inline __u16 bucket_of(struct prefix *prefix)
 {
-	__u64 words[WORDS + 1] = { [WORDS] = (__u64)(WORDS * 8) << 56 };
+	__u64 words[WORDS + 1] = { BY_PREFIX << 16, [WORDS] = (__u64)(WORDS * 8) << 56 };
 
-	if (!holdout)
-		return 0;
 	words[1] = pair(prefix->address[0], prefix->address[1]);
 	words[2] = pair(prefix->address[2], prefix->address[3]);
-	return hash(settings.key[0], settings.key[1], words) % OUT_OF < holdout;
+	return hash(settings.key[0], settings.key[1], words) % BUCKETS;
 }
 
 /* The congestion control that a name stands for; an empty one leaves what the connection has. */
@@ -210,9 +208,10 @@ static __always_inline void decide(struct bpf_sock_ops *ops, bool is_passive)
 	struct candidate one = {};
 	struct prefix prefix = {};
 	struct ends ends = {};
-	__u32 rules = settings.rules, found = RULES;
+	__u32 rules = settings.rules, found = RULES, zero = 0;
 	__u64 mask = settings.any_client, *named;
 	const volatile struct rule *rule;
+	struct decision *decision;
 	struct counters *count;
 	struct tcp_sock *tp;
 	void *sk = ops->sk;
@@ -249,17 +248,23 @@ static __always_inline void decide(struct bpf_sock_ops *ops, bool is_passive)
 	asm volatile("" : "+r"(found));
 	rule = &settings.rule[found & (RULES - 1)];
 	count = bpf_map_lookup_elem(&counters, &found);
-	if (!count)
+	decision = bpf_map_lookup_elem(&decisions, &zero);
+	if (!count || !decision)
 		return;
+	decision->socket = (__u64)sk;
+	decision->rule = found;
+	decision->bucket = found < RULES && rule->holdout ? bucket_of(&prefix) : 0;
+	decision->is_held_out = found < RULES && decision->bucket < rule->holdout;
+	decision->is_kept = is_chosen(ops, tp);
 	__sync_fetch_and_add(&count->taken, 1);
 	count->last_ns = bpf_ktime_get_ns();
-	if (is_chosen(ops, tp)) {
+	if (decision->is_kept) {
 		__sync_fetch_and_add(&count->chosen, 1);
 		return;
 	}
 	if (found >= RULES) {
 		give(ops, tp, settings.otherwise, count);
-	} else if (is_held_out(&prefix, rule->holdout)) {
+	} else if (decision->is_held_out) {
 		__sync_fetch_and_add(&count->held_out, 1);
 		give(ops, tp, settings.otherwise, count);
 	} else {

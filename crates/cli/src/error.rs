@@ -441,10 +441,9 @@ pub enum Error {
     /// No connection of this machine sent anything.
     #[error("no connection of this machine sent anything within {0} s; try under load, or give --rate and --rtt")]
     NothingSent(u32),
-    /// No policy is in force.
-    #[cfg(feature = "host")]
-    #[error("no policy is in force; see `bbrlab host policy apply --help`")]
-    NoPolicy,
+    /// A split of a test that assigns nothing.
+    #[error("the holdout of rule {0} is the control of this test; change it in the policy, and apply that")]
+    SharesOfRule(String),
     /// An exporter that anyone could read.
     #[error(
         "--prometheus {0}: anyone who reaches that address could read the metrics; give --token FILE, or a loopback address"

@@ -167,6 +167,28 @@ pub enum Error {
         /// The room.
         most: usize,
     },
+    /// No policy is in force.
+    #[error("no policy is in force; see `bbrlab host policy apply --help`")]
+    NoPolicy,
+    /// The policy in force has no rule of that name.
+    #[error("{name}: the policy in force has no such rule; it has {rules}")]
+    NoRule {
+        /// The name.
+        name: String,
+        /// Names of its rules.
+        rules: String,
+    },
+    /// A rule whose clients all have the same congestion control.
+    #[error("rule {name}: {why}")]
+    NothingToCompare {
+        /// The rule.
+        name: String,
+        /// The reason, and the remedy.
+        why: String,
+    },
+    /// A policy whose program keeps no decisions.
+    #[error("the policy in force was applied by bbrlab {0}, which cannot be observed; apply it again")]
+    PolicyOfBefore(String),
     /// A policy is in force on another cgroup.
     #[error("a policy is in force on {0}; `bbrlab host policy remove` first")]
     PolicyElsewhere(String),

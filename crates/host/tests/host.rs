@@ -545,19 +545,20 @@ fn nobody() {
 fn the_kernel_verifies_the_program_whatever_it_is_told() {
     let group = cgroup(None).unwrap().join(format!("bbrlab-test-{}-plans", std::process::id()));
     fs::create_dir(&group).unwrap();
-    for nth in 0..54_usize {
+    for nth in 0..72_usize {
         let plan = AbConfig {
             key: [1, 2],
-            by: (nth % 3) as u32,
+            by: (nth % 4) as u32,
+            rule: 0,
             slot: Duration::from_secs(1),
-            active: nth / 3 % 3 != 0,
-            passive: nth / 3 % 3 != 1,
-            ports: (0..[0, 1, PORTS_MAX as u16][nth / 9 % 3]).collect(),
-            prefixes: vec![("192.0.2.0".parse().unwrap(), 24); [0, PREFIXES_MAX][nth / 27]],
+            active: nth / 4 % 3 != 0,
+            passive: nth / 4 % 3 != 1,
+            ports: (0..[0, 1, PORTS_MAX as u16][nth / 12 % 3]).collect(),
+            prefixes: vec![("192.0.2.0".parse().unwrap(), 24); [0, PREFIXES_MAX][nth / 36]],
             keep: (24, 48),
             names: vec!["cubic".to_owned(), "reno".to_owned()],
         };
-        let attached = Attached::new(&group, &plan, &[0; BUCKETS], 0);
+        let attached = Attached::new(&group, &plan, &[0; BUCKETS], 0, None);
         let counters = attached.map(|attached| (attached.counters().unwrap(), attached.open().unwrap()));
         let (counters, open) = counters.unwrap_or_else(|fault| panic!("{plan:?}: {fault}"));
         assert_eq!((counters.arms.len(), counters.lost, open.len()), (2, 0, 0));

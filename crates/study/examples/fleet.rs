@@ -71,6 +71,7 @@ fn experiment(host: u64, by: AssignmentUnit) -> Result<Experiment, Box<dyn Error
         ports: vec![80, 443],
         prefixes: Vec::new(),
         direction: "in".to_owned(),
+        rule: None,
         tick_ns: 4_000_000,
         unix_minus_monotonic_ns: 0,
         begun_unix_s: BEGUN_S + host as f64 / 1e3,

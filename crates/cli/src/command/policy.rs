@@ -42,6 +42,9 @@ pub struct ApplyArgs {
     /// Print what it would do to the connections of now, and change nothing
     #[arg(long)]
     pub dry_run: bool,
+    /// Put rules in force again that a guardrail has withdrawn
+    #[arg(long)]
+    pub reinstate: bool,
     /// Decide on connections of this cgroup and those below it, by a name below the root of version 2 [default: all]
     #[arg(long, value_name = "NAME")]
     pub cgroup: Option<String>,
@@ -119,14 +122,19 @@ mod with_host {
 
     fn apply(args: &ApplyArgs) -> Result<Verdict, Error> {
         let written = policy::read(&args.file)?;
-        let done = with(|host| policy::apply(host, &written, args.cgroup.as_deref()))?;
+        let done = with(|host| policy::apply(host, &written, args.cgroup.as_deref(), args.reinstate))?;
         let mut text = format!(
             "{} with {} in force{}, from the next connection on",
             counted(written.policy.rules.len(), "rule"),
             counted(written.networks.len(), "network"),
             if done.replaced { ", in the place of the one before" } else { "" }
         );
-        for (what, names) in [("loaded", &done.loaded), ("unloaded", &done.unloaded)] {
+        let changes = [
+            ("loaded", &done.loaded),
+            ("unloaded", &done.unloaded),
+            ("still withdrawn, see --reinstate", &done.withdrawn),
+        ];
+        for (what, names) in changes {
             if !names.is_empty() {
                 let _ = write!(text, "; {what}: {}", names.join(", "));
             }
@@ -143,7 +151,7 @@ mod with_host {
     }
 
     fn in_force() -> Result<AppliedPolicy, Error> {
-        policy::in_force(&HostPaths::default())?.ok_or(Error::NoPolicy)
+        Ok(policy::in_force(&HostPaths::default())?.ok_or(bbrlab_host::Error::NoPolicy)?)
     }
 
     /// The connections of now, by the rule that takes each, and last those that none takes.
@@ -219,6 +227,7 @@ mod with_host {
                 let (name, algorithm) = named(policy, nth);
                 serde_json::json!({
                     "rule": name, "algorithm": algorithm, "holdout": policy.rules.get(nth).map(|rule| f64::from(rule.holdout) / 1e4),
+                    "withdrawn": policy.rules.get(nth).and_then(|rule| rule.withdrawn.clone()),
                     "connections_now": now.connections, "acked_bytes": now.acked_bytes, "rtt_ms": now.rtt_ms,
                     "retransmit_ratio": now.retransmit_ratio, "taken": count.taken, "set": count.set, "held_out": count.held_out,
                     "refused": count.refused, "chosen": count.chosen,
@@ -272,6 +281,11 @@ mod with_host {
             );
         }
         text += &aligned(&head, &sides, rows.map(row));
+        for rule in &policy.rules {
+            if let Some(why) = &rule.withdrawn {
+                let _ = writeln!(text, "{} is withdrawn, its clients get the default: {why}", rule.name);
+            }
+        }
         text += "\nnow, data, RTT and retransmitted are of the connections of now that the rule would take; the others count since it is in force.\n";
         print(&text)
     }
@@ -354,7 +368,9 @@ mod with_host {
         if !rule.ports.is_empty() && one.port.is_none() {
             all.push(reason(rule, Mismatch::Port).replace("its port is", "if its port is"));
         }
-        if rule.holdout > 0 {
+        if let Some(why) = &rule.withdrawn {
+            all.push(format!("but it is withdrawn ({why}), so it gets the default"));
+        } else if rule.holdout > 0 {
             all.push(format!("unless its network is among the {} % held out", f64::from(rule.holdout) / 100.0));
         }
         if all.is_empty() { String::new() } else { format!(", {}", all.join(", ")) }

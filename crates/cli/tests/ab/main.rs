@@ -6,6 +6,7 @@
 mod place;
 mod integrity;
 mod policy;
+mod rule;
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -87,12 +87,16 @@ impl Place {
     /// Starts a test of connections to a port of ours, and waits until it runs.
     pub fn start(&self, listener: &TcpListener, more: &[&str]) -> Child {
         let port = listener.local_addr().unwrap().port().to_string();
+        let cgroup = self.cgroup.to_str().unwrap();
+        self.start_with(&[&["--direction", "in", "--port", &port, "--cgroup", cgroup], more].concat())
+    }
+
+    /// Starts a test, and waits until it runs.
+    pub fn start_with(&self, arguments: &[&str]) -> Child {
         let mut child = Command::new(BBRLAB)
-            .args(["ab", "start", "--direction", "in", "--port", &port, "--every", "1s", "--cgroup"])
-            .arg(&self.cgroup)
-            .arg("--out")
+            .args(["ab", "start", "--every", "1s", "--out"])
             .arg(self.out())
-            .args(more)
+            .args(arguments)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()

@@ -16,25 +16,25 @@ use crate::place::*;
 
 impl Place {
     /// The name of its cgroup below the root.
-    fn below(&self) -> String {
+    pub fn below(&self) -> String {
         self.cgroup.strip_prefix(&self.root).unwrap().to_str().unwrap().to_owned()
     }
 
     /// Puts a policy in force on the cgroup.
-    fn apply(&self, text: &str) -> String {
+    pub fn apply(&self, text: &str) -> String {
         fs::write(self.dir.join("policy.toml"), text).unwrap();
         let output = self.bbrlab(&["host", "policy", "apply", "policy.toml", "--cgroup", &self.below()]);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
     }
 
-    fn policy(&self, arguments: &[&str]) -> String {
+    pub fn policy(&self, arguments: &[&str]) -> String {
         let output = self.bbrlab(&[&["host", "policy"], arguments].concat());
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
     }
 
-    fn status(&self) -> serde_json::Value {
+    pub fn status(&self) -> serde_json::Value {
         serde_json::from_str(&self.policy(&["status", "--json"])).unwrap()
     }
 
@@ -69,7 +69,7 @@ impl Place {
         String::from_utf8(output.stdout).unwrap().lines().next().unwrap_or_default().to_owned()
     }
 
-    fn assert_no_policy(&self) {
+    pub fn assert_no_policy(&self) {
         self.assert_nothing_acts();
         assert_eq!(self.policy(&["remove"]), "no policy is in force\n");
         assert!(!available().contains("bbr3_linux"), "{}", available());

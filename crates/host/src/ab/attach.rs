@@ -9,11 +9,12 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use libbpf_rs::{Iter, Link, MapCore, MapFlags, Object, ObjectBuilder, RingBufferBuilder};
+use libbpf_rs::{Iter, Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, RingBufferBuilder};
 use nix::sys::statfs::{CGROUP2_SUPER_MAGIC, statfs};
 
 use crate::interface::Interface;
 use crate::objects::AB;
+use crate::policy::DECISIONS;
 use crate::{Advice, Error, Result, host_paths, program};
 
 /// Limits, as in `bpf/cc/ab.bpf.c`.
@@ -22,13 +23,17 @@ pub const PORTS_MAX: usize = 8;
 pub const PREFIXES_MAX: usize = 16;
 pub const BUCKETS: usize = 10_000;
 const NAME: usize = 16;
+/// [`AbConfig::by`] of a test of a rule.
+pub(super) const BY_RULE: u32 = 3;
 
 /// Configuration of the program, fixed at load time.
 #[derive(Clone, Debug)]
 pub struct AbConfig {
     pub key: [u64; 2],
-    /// Unit of assignment, in the program's numbering: 0 connections, 1 client prefixes, 2 time.
+    /// Unit of assignment, in the program's numbering: 0 connections, 1 client prefixes, 2 time, 3 the policy's rule.
     pub by: u32,
+    /// Number of the rule.
+    pub rule: u32,
     pub slot: Duration,
     /// Includes connections that this host opens, and those that its peers open.
     pub active: bool,
@@ -60,7 +65,7 @@ impl AbConfig {
             words(&wide(value));
         }
         let directions = u32::from(self.active) | u32::from(self.passive) << 1;
-        words(&[self.by, directions, self.ports.len() as u32, self.prefixes.len() as u32]);
+        words(&[self.by, directions, self.ports.len() as u32, self.prefixes.len() as u32, self.rule, 0]);
         // Addresses are in network byte order.
         let address = |value: u128| {
             let bytes = value.to_be_bytes();
@@ -162,13 +167,24 @@ pub fn cgroup(asked: Option<&Path>) -> Result<PathBuf> {
 
 impl Attached {
     /// Loads the program and attaches it to a cgroup. From then on new connections that match the plan are assigned an
-    /// arm.
-    pub fn new(cgroup: &Path, plan: &AbConfig, split: &[u8], until_ns: u64) -> Result<Self> {
+    /// arm, or have the one of the policy's `decisions`.
+    pub fn new(
+        cgroup: &Path,
+        plan: &AbConfig,
+        split: &[u8],
+        until_ns: u64,
+        decisions: Option<&MapHandle>,
+    ) -> Result<Self> {
         let folder = File::open(cgroup).map_err(Error::file(cgroup))?;
         let reads_open = Interface::of_kernel().is_some_and(|kernel| kernel.has_map_iterator && kernel.has_casts);
         program::listen();
         let mut unloaded = ObjectBuilder::default().open_memory(AB).map_err(refused)?;
         program::set(&mut unloaded, ".rodata.settings", &plan.bytes())?;
+        if let Some(decisions) = decisions {
+            let mut own = unloaded.maps_mut().find(|map| map.name() == DECISIONS);
+            let own = own.as_mut().ok_or_else(|| Error::NoPart(DECISIONS.to_owned()))?;
+            own.reuse_fd(decisions.as_fd()).map_err(refused)?;
+        }
         for mut program in unloaded.progs_mut().filter(|program| program.name() == "open") {
             program.set_autoload(reads_open);
         }
@@ -268,6 +284,7 @@ mod tests {
         let plan = AbConfig {
             key: [0x0102, 0x0304],
             by: 1,
+            rule: 5,
             slot: Duration::from_secs(2),
             active: false,
             passive: true,
@@ -277,15 +294,16 @@ mod tests {
             names: vec!["cubic".to_owned(), "a_name_that_is_too_long".to_owned()],
         };
         let bytes = plan.bytes();
-        assert_eq!(bytes.len(), 744);
+        assert_eq!(bytes.len(), 752);
         assert_eq!((bytes[0], bytes[8], bytes[24], bytes[28], bytes[32], bytes[36]), (2, 4, 1, 2, 1, 2));
         assert_eq!(u64::from_ne_bytes(bytes[16..24].try_into().unwrap()), 2_000_000_000);
-        assert_eq!(bytes[40..56], [&[0xff; 15][..], &[0]].concat());
-        assert_eq!(bytes[56..72], [&[0xff; 6][..], &[0; 10]].concat());
-        assert_eq!(u32::from_ne_bytes(bytes[72..76].try_into().unwrap()), 443);
-        assert_eq!(bytes[104..136], [&[0; 10][..], &[0xff, 0xff, 192, 0, 2, 0], &[0xff; 15], &[0]].concat());
-        assert_eq!(bytes[136..140], [0x20, 1, 0x0d, 0xb8]);
-        assert_eq!(&bytes[616..632], b"cubic\0\0\0\0\0\0\0\0\0\0\0");
-        assert_eq!(&bytes[632..648], b"a_name_that_is_\0");
+        assert_eq!(bytes[40], 5);
+        assert_eq!(bytes[48..64], [&[0xff; 15][..], &[0]].concat());
+        assert_eq!(bytes[64..80], [&[0xff; 6][..], &[0; 10]].concat());
+        assert_eq!(u32::from_ne_bytes(bytes[80..84].try_into().unwrap()), 443);
+        assert_eq!(bytes[112..144], [&[0; 10][..], &[0xff, 0xff, 192, 0, 2, 0], &[0xff; 15], &[0]].concat());
+        assert_eq!(bytes[144..148], [0x20, 1, 0x0d, 0xb8]);
+        assert_eq!(&bytes[624..640], b"cubic\0\0\0\0\0\0\0\0\0\0\0");
+        assert_eq!(&bytes[640..656], b"a_name_that_is_\0");
     }
 }

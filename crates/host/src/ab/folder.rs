@@ -303,6 +303,7 @@ mod tests {
             ports: Vec::new(),
             prefixes: Vec::new(),
             direction: String::new(),
+            rule: None,
             tick_ns: 4_000_000,
             unix_minus_monotonic_ns: 0,
             begun_unix_s: 0.0,

@@ -9,6 +9,8 @@ mod folder;
 mod read;
 mod registry;
 #[cfg(feature = "load")]
+mod rule;
+#[cfg(feature = "load")]
 mod run;
 #[cfg(feature = "load")]
 mod store;
@@ -52,9 +54,19 @@ pub enum Direction {
     Both,
 }
 
+/// A rule of the policy in force, whose holdout is compared with the other clients that it takes.
+#[derive(Clone, Debug)]
+pub struct RuleRequest {
+    pub name: String,
+    /// True if a guardrail withdraws the rule.
+    pub withdraws: bool,
+}
+
 /// A test to run.
 #[derive(Clone, Debug)]
 pub struct TestRequest {
+    /// Rule to observe, from which everything up to `key` then follows.
+    pub rule: Option<RuleRequest>,
     /// Congestion controls, the control first: the kernel's, or ours with their parameters.
     pub algorithms: Vec<String>,
     /// Share of each.

@@ -14,10 +14,11 @@ use bbrlab_study::ab::record::BYTES;
 use bbrlab_study::ab::{Arm, ArmCounts, Change, Counts, Experiment, Key, Row, SCHEMA, Shares, Table, TestEnd};
 
 use super::arms;
-use super::attach::{self, AbConfig, ArmCounters, Attached};
+use super::attach::{self, AbConfig, ArmCounters, Attached, BY_RULE};
 use super::folder::{KEY, SPOOL};
+use super::rule::ObservedRule;
 use super::store::RecordWriter;
-use super::{Direction, EndCondition, Entry, Folder, TestRequest};
+use super::{Direction, EndCondition, Entry, Folder, RuleRequest, TestRequest};
 use crate::host_paths::HostPaths;
 use crate::program::Registered;
 use crate::{Error, Result, TrialError, clock, journal, kernel, policy};
@@ -104,6 +105,7 @@ fn describe(asked: &TestRequest, arms: Vec<Arm>, cgroup: &Path) -> Experiment {
         ports: asked.ports.clone(),
         prefixes: asked.prefixes.iter().map(|(address, bits)| format!("{address}/{bits}")).collect(),
         direction: direction.to_owned(),
+        rule: asked.rule.as_ref().map(|rule| rule.name.clone()),
         tick_ns: kernel::tick_ns(),
         unix_minus_monotonic_ns: wall.saturating_sub(monotonic),
         begun_unix_s,
@@ -115,14 +117,16 @@ fn describe(asked: &TestRequest, arms: Vec<Arm>, cgroup: &Path) -> Experiment {
     }
 }
 
-fn config(asked: &TestRequest, key: Key, test: &Experiment) -> AbConfig {
+fn config(asked: &TestRequest, key: Key, test: &Experiment, rule: Option<&ObservedRule>) -> AbConfig {
     AbConfig {
         key: key.0,
-        by: asked.by.number(),
+        by: if rule.is_some() { BY_RULE } else { asked.by.number() },
+        rule: rule.map_or(0, |rule| rule.nth),
         slot: asked.slot,
         active: asked.direction != Direction::In,
         passive: asked.direction != Direction::Out,
-        ports: asked.ports.clone(),
+        // What a rule takes, the policy's program decides.
+        ports: if rule.is_some() { Vec::new() } else { asked.ports.clone() },
         prefixes: asked.prefixes.clone(),
         keep: (u32::from(asked.keep.v4), u32::from(asked.keep.v6)),
         names: test.arms.iter().map(|arm| arm.name.clone()).collect(),
@@ -130,7 +134,6 @@ fn config(asked: &TestRequest, key: Key, test: &Experiment) -> AbConfig {
 }
 
 /// A running test. New connections are assigned an arm until it ends.
-#[derive(Debug)]
 pub struct Run {
     callbacks: Callbacks,
     every: Duration,
@@ -144,6 +147,10 @@ pub struct Run {
     attached_ns: u64,
     table: Table,
     guards: Guards,
+    /// Rule whose arms it observes, with what a guardrail does to it.
+    rule: Option<(ObservedRule, RuleRequest)>,
+    /// Arms of which an operator has been told that a guardrail is violated.
+    told: Vec<usize>,
     /// Owner of each arm's program, if it is not this test.
     found: Vec<Option<journal::Entry>>,
     cgroup: (PathBuf, u64),
@@ -158,11 +165,22 @@ impl Run {
     /// Starts a test. Nothing is left behind if it fails.
     pub fn start(asked: &TestRequest, callbacks: Callbacks) -> Result<Self> {
         attach::check()?;
+        let mut asked = asked.clone();
+        let rule = match asked.rule.clone() {
+            Some(request) => Some((ObservedRule::find(&request.name, &mut asked)?, request)),
+            None => None,
+        };
+        let asked = &asked;
+        let observed = rule.as_ref().map(|(observed, _)| observed);
         let cgroup = attach::cgroup(asked.cgroup.as_deref())?;
-        if !asked.is_shared {
+        // Who only observes is in nobody's way.
+        if !asked.is_shared && observed.is_none() {
             check_hook(&cgroup, callbacks)?;
         }
-        let (arms, loaded) = arms::load(&asked.algorithms, callbacks)?;
+        let (arms, loaded) = match observed {
+            Some(observed) => (observed.arms.clone(), Vec::new()),
+            None => arms::load(&asked.algorithms, callbacks)?,
+        };
         let folder = folder(&asked.out)?;
         let lock = folder.lock()?.ok_or_else(|| Error::OutInUse(folder.0.clone()))?;
         let test = describe(asked, arms, &cgroup);
@@ -175,7 +193,9 @@ impl Run {
             folder.reserve().and_then(|()| folder.describe(&test)).map_err(Error::file(&folder.0))?;
             entry.write()?;
             let now_ns = clock::now_ns();
-            let attached = Attached::new(&cgroup, &config(asked, key, &test), table.bytes(), now_ns + UNWATCHED_NS)?;
+            let config = config(asked, key, &test, observed);
+            let decisions = observed.map(|observed| observed.policy.decisions()).transpose()?;
+            let attached = Attached::new(&cgroup, &config, table.bytes(), now_ns + UNWATCHED_NS, decisions)?;
             Ok((store, attached, now_ns))
         };
         let (store, attached, attached_ns) = begin().inspect_err(|_| {
@@ -197,6 +217,8 @@ impl Run {
             attached_ns,
             table,
             guards,
+            rule,
+            told: Vec::new(),
             found,
             cgroup: (cgroup, inode),
             said_full_ns: None,
@@ -218,13 +240,13 @@ impl Run {
     /// Runs the test until it ends. Returns its last description.
     pub fn run(mut self) -> Result<Experiment> {
         let entry = self.entry.clone();
-        let ended = self.turns().map(|how| self.end(how));
+        let ended = self.turns().map(|how| self.end(&how));
         entry.forget();
         ended?
     }
 
     /// Returns the reason for the end.
-    fn turns(&mut self) -> Result<&'static str> {
+    fn turns(&mut self) -> Result<String> {
         let begun = clock::now_ns();
         let every = (self.every.as_millis() / TURN.as_millis()).max(1) as u64;
         let (mut turn, mut last_ns) = (0_u64, self.attached_ns);
@@ -246,12 +268,14 @@ impl Run {
             }
             if turn.is_multiple_of(TURNS_LOOK) {
                 self.count()?;
-                self.guard()?;
-                if let Some(gone) = self.gone() {
-                    return Ok(gone);
+                if let Some(withdrawn) = self.guard()? {
+                    return Ok(withdrawn);
                 }
-                if self.check_arms()? {
-                    return Ok("the control's congestion control is no longer in the kernel");
+                if let Some(gone) = self.gone() {
+                    return Ok(gone.to_owned());
+                }
+                if let Some(gone) = self.check_arms()? {
+                    return Ok(gone);
                 }
             }
             if turn.is_multiple_of(TURNS_DESCRIBE) {
@@ -259,10 +283,10 @@ impl Run {
                 let _ = self.folder.describe(&self.test);
             }
             if self.answer()? {
-                return Ok("stopped by `bbrlab ab stop`");
+                return Ok("stopped by `bbrlab ab stop`".to_owned());
             }
             if self.callbacks.ends.load(Ordering::SeqCst) {
-                return Ok("interrupted");
+                return Ok("interrupted".to_owned());
             }
             let seconds = (clock::now_ns() - begun) as f64 / 1e9;
             let is_over = match self.until {
@@ -273,7 +297,7 @@ impl Run {
                 }
             };
             if is_over {
-                return Ok("the limit of --stop-after was reached");
+                return Ok("the limit of --stop-after was reached".to_owned());
             }
         }
     }
@@ -283,6 +307,9 @@ impl Run {
         let (path, inode) = &self.cgroup;
         if fs::metadata(path).map_or(0, |meta| meta.ino()) != *inode {
             return Some("its cgroup was removed");
+        }
+        if self.rule.as_ref().is_some_and(|(observed, _)| !observed.is_in_force()) {
+            return Some("the policy was replaced, or is no longer in force");
         }
         let acts =
             (self.callbacks.acting)(path).is_ok_and(|acting| self.attached.id().is_none_or(|id| acting.contains(&id)));
@@ -349,23 +376,41 @@ impl Run {
         Ok(())
     }
 
-    /// Stops arms that violate a guardrail.
-    fn guard(&mut self) -> Result<()> {
+    /// Stops arms that violate a guardrail, or withdraws their rule, which ends the test for the returned reason.
+    fn guard(&mut self) -> Result<Option<String>> {
         self.guards.count(&self.test.counts.arms);
         for alarm in self.guards.alarms() {
             let shares = self.test.splits.last().map(|change| change.shares.clone()).unwrap_or(Shares(Vec::new()));
             if shares.0.get(alarm.arm).is_none_or(|share| *share == 0) {
                 continue;
             }
-            let why = format!("{} was stopped: it {alarm}", self.test.arms[alarm.arm].label);
+            let label = self.test.arms[alarm.arm].label.clone();
+            if let Some((_, request)) = &self.rule {
+                let RuleRequest { name, withdraws } = request.clone();
+                let why = format!("{label} {alarm}");
+                if withdraws {
+                    policy::withdraw(&HostPaths::default(), &name, &why)?;
+                    self.tell(&format!(
+                        "rule {name} is withdrawn: {why}; new connections of its clients get the default"
+                    ));
+                    return Ok(Some(format!("rule {name} was withdrawn: {why}")));
+                }
+                if !self.told.contains(&alarm.arm) {
+                    self.told.push(alarm.arm);
+                    self.tell(&format!("a guardrail of rule {name} is violated: {why}; --withdraw would withdraw it"));
+                }
+                continue;
+            }
+            let why = format!("{label} was stopped: it {alarm}");
             self.tell(&format!("{why}; new connections of its share get the control"));
             self.change(shares.without(alarm.arm), why)?;
         }
-        Ok(())
+        Ok(None)
     }
 
-    /// Stops arms whose congestion control was unloaded, or loaded again. Returns true if the control's was.
-    fn check_arms(&mut self) -> Result<bool> {
+    /// Stops arms whose congestion control was unloaded, or loaded again. Returns the reason to end the test, if that was the control's,
+    /// or a rule's.
+    fn check_arms(&mut self) -> Result<Option<String>> {
         let available = kernel::available()?;
         for arm in (0..self.test.arms.len()).rev() {
             let Arm { name, label, .. } = &self.test.arms[arm];
@@ -374,14 +419,14 @@ impl Run {
             if is_same || shares.0.get(arm).is_none_or(|share| *share == 0) {
                 continue;
             }
-            if arm == 0 {
-                return Ok(true);
+            if arm == 0 || self.rule.is_some() {
+                return Ok(Some(format!("{name}, the congestion control of {label}, is no longer in the kernel")));
             }
             let why = format!("{label} was stopped: {name} was unloaded, or replaced, during the test");
             self.tell(&format!("{why}; new connections of its share get the control"));
             self.change(shares.without(arm), why)?;
         }
-        Ok(false)
+        Ok(None)
     }
 
     fn change(&mut self, shares: Shares, why: String) -> Result<()> {

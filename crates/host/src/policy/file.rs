@@ -102,6 +102,7 @@ fn parsed(text: &RuleText) -> Result<Rule, String> {
         rtt_us: text.rtt.as_deref().map_or(Ok((0, u32::MAX)), rtt)?,
         algorithm: text.algorithm.clone(),
         holdout,
+        withdrawn: None,
     })
 }
 

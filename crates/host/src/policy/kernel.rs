@@ -3,11 +3,11 @@
 
 use std::fs::{self, File};
 use std::net::IpAddr;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
 
 use libbpf_rs::query::{LinkTypeInfo, ProgInfoIter, ProgInfoQueryOptions};
-use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder};
+use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, OpenObject};
 use serde::{Deserialize, Serialize};
 
 use super::networks::mapped;
@@ -19,6 +19,10 @@ use crate::{Error, Result, program};
 const PORTS: usize = 8;
 const NAME: usize = 16;
 const TEXT_MAX: usize = 1 << 18;
+/// Buckets of the hash that selects the networks to hold out.
+const OUT_OF: u32 = 10_000;
+/// Map that its program shares with that of a test of one of its rules.
+pub(crate) const DECISIONS: &str = "decisions";
 /// Networks written at a time.
 const BATCH: usize = 4_096;
 
@@ -91,7 +95,8 @@ pub(super) fn settings(described: &Described, cgroups: &[Option<Cgroup>]) -> Vec
         bytes.extend(cgroup.as_ref().map_or(0, |cgroup| cgroup.id).to_ne_bytes());
         bytes.extend(name(&rule.algorithm));
         let level = cgroup.as_ref().map_or(0, |cgroup| cgroup.level);
-        for value in [level, rule.rtt_us.0, rule.rtt_us.1, rule.holdout, rule.ports.len() as u32, 0] {
+        let holdout = if rule.withdrawn.is_some() { OUT_OF } else { rule.holdout };
+        for value in [level, rule.rtt_us.0, rule.rtt_us.1, holdout, rule.ports.len() as u32, 0] {
             bytes.extend(value.to_ne_bytes());
         }
         for nth in 0..PORTS {
@@ -114,13 +119,11 @@ fn no_part(name: &str) -> Error {
 pub(super) fn load(described: &Described, cgroups: &[Option<Cgroup>], networks: &Networks) -> Result<Object> {
     program::listen();
     let mut open = ObjectBuilder::default().open_memory(POLICY).map_err(refused)?;
-    program::set(&mut open, ".rodata.settings", &settings(described, cgroups))?;
     let size = networks.len().max(1) as u32;
     let mut table = open.maps_mut().find(|map| map.name() == "networks").ok_or_else(|| no_part("networks"))?;
     table.set_max_entries(size).map_err(refused)?;
-    let object = open.load().map_err(refused)?;
-    let map = |name: &str| object.maps().find(|map| map.name() == name).ok_or_else(|| no_part(name));
-    let table = map("networks")?;
+    let object = load_object(open, described, cgroups)?;
+    let table = map(&object, "networks")?;
     let (mut keys, mut values) = (Vec::new(), Vec::new());
     let mut nth = 0;
     for (network, rules) in networks.iter() {
@@ -135,12 +138,37 @@ pub(super) fn load(described: &Described, cgroups: &[Option<Cgroup>], networks: 
             values.clear();
         }
     }
+    Ok(object)
+}
+
+/// Loads the program with other rules and the networks of a policy in force.
+pub(super) fn load_beside(
+    described: &Described,
+    cgroups: &[Option<Cgroup>],
+    in_force: &AppliedPolicy,
+) -> Result<Object> {
+    program::listen();
+    let mut open = ObjectBuilder::default().open_memory(POLICY).map_err(refused)?;
+    for kept in [&in_force.networks, &in_force.counters] {
+        let mut own = open.maps_mut().find(|map| map.name() == kept.name());
+        own.as_mut().ok_or_else(|| no_part("networks"))?.reuse_fd(kept.as_fd()).map_err(refused)?;
+    }
+    load_object(open, described, cgroups)
+}
+
+fn map<'o>(object: &'o Object, name: &str) -> Result<libbpf_rs::Map<'o>> {
+    object.maps().find(|map| map.name() == name).ok_or_else(|| no_part(name))
+}
+
+fn load_object(mut open: OpenObject, described: &Described, cgroups: &[Option<Cgroup>]) -> Result<Object> {
+    program::set(&mut open, ".rodata.settings", &settings(described, cgroups))?;
+    let object = open.load().map_err(refused)?;
     let mut text = serde_json::to_vec(described).map_err(Error::Encode)?;
     if text.len() >= TEXT_MAX {
         return Err(Error::PolicyTooLong { kilobytes: text.len() >> 10, most: TEXT_MAX >> 10 });
     }
     text.resize(TEXT_MAX, 0);
-    map("text")?.update(&0_u32.to_ne_bytes(), &text, MapFlags::ANY).map_err(refused)?;
+    map(&object, "text")?.update(&0_u32.to_ne_bytes(), &text, MapFlags::ANY).map_err(refused)?;
     Ok(object)
 }
 
@@ -177,6 +205,7 @@ pub struct AppliedPolicy {
     pub ran_ns: u64,
     counters: MapHandle,
     networks: MapHandle,
+    decisions: Option<MapHandle>,
 }
 
 impl AppliedPolicy {
@@ -199,12 +228,24 @@ impl AppliedPolicy {
             MapHandle::try_from(found).map_err(fault)
         };
         let (text, counters, networks) = (by_name("text")?, by_name("counters")?, by_name("networks")?);
+        let decisions = by_name(DECISIONS).ok();
         let text = text.lookup(&0_u32.to_ne_bytes(), MapFlags::ANY).map_err(fault)?.unwrap_or_default();
         let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
         let described =
             serde_json::from_slice(text).map_err(|source| Error::Decode { path: pin.to_owned(), source })?;
         let ran_ns = info.map_or(0, |info| info.run_time_ns);
-        Ok(Some(Self { described, is_attached, program, ran_ns, counters, networks }))
+        Ok(Some(Self { described, is_attached, program, ran_ns, counters, networks, decisions }))
+    }
+
+    /// The error for a name that none of its rules has.
+    pub(crate) fn no_rule(&self, name: &str) -> Error {
+        let rules: Vec<&str> = self.described.policy.rules.iter().map(|rule| rule.name.as_str()).collect();
+        Error::NoRule { name: name.to_owned(), rules: rules.join(", ") }
+    }
+
+    /// What its program decided last, on each processor, for a test of a rule.
+    pub(crate) fn decisions(&self) -> Result<&MapHandle> {
+        self.decisions.as_ref().ok_or_else(|| Error::PolicyOfBefore(self.described.version.clone()))
     }
 
     /// Counters of each rule, and last those of connections that none took.
@@ -259,6 +300,7 @@ mod tests {
             rtt_us: (80_000, u32::MAX),
             algorithm: "bbr3-linux".to_owned(),
             holdout: 200,
+            withdrawn: None,
         };
         let policy = Policy {
             default: Some("cubic".to_owned()),

@@ -28,6 +28,8 @@ type Names = Vec<(String, String)>;
 pub struct Applied {
     /// True if another policy was in force.
     pub replaced: bool,
+    /// Rules that stay withdrawn.
+    pub withdrawn: Vec<String>,
     /// Algorithms that were loaded for it, by their names in the kernel.
     pub loaded: Vec<String>,
     /// Those of the policy before that nothing names any more.
@@ -69,17 +71,52 @@ fn cgroup(root: &Path, below: &str) -> Result<Cgroup> {
     Ok(Cgroup { id, level: below.split('/').filter(|part| !part.is_empty()).count() as u32 })
 }
 
-/// Puts a policy in force. `on`: the cgroup whose connections it decides on, by default all.
-pub fn apply(host: &Host<'_>, written: &Written, on: Option<&str>) -> Result<Applied> {
+/// The cgroup of each rule that names one.
+fn cgroups(root: &Path, policy: &Policy) -> Result<Vec<Option<Cgroup>>> {
+    let found = |rule: &super::Rule| rule.cgroup.as_deref().map(|below| cgroup(root, below)).transpose();
+    policy.rules.iter().map(found).collect()
+}
+
+/// Keeps the rules withdrawn that the policy in force has withdrawn, and that stand in the new one as they were. Returns their names.
+fn keep_withdrawn(policy: &mut Policy, before: &Policy) -> Vec<String> {
+    let mut kept = Vec::new();
+    for rule in &mut policy.rules {
+        let is_same = |other: &&super::Rule| super::Rule { withdrawn: None, ..(*other).clone() } == *rule;
+        let withdrawn = before.rules.iter().find(is_same).and_then(|other| other.withdrawn.clone());
+        if withdrawn.is_some() {
+            rule.withdrawn = withdrawn;
+            kept.push(rule.name.clone());
+        }
+    }
+    kept
+}
+
+/// Withdraws a rule of the policy in force: from the next connection on, its clients keep the default.
+pub fn withdraw(places: &HostPaths, name: &str, why: &str) -> Result<()> {
+    let before = in_force(places)?.ok_or(Error::NoPolicy)?;
+    let mut described = before.described.clone();
+    let rule = described.policy.rules.iter_mut().find(|rule| rule.name == name);
+    rule.ok_or_else(|| before.no_rule(name))?.withdrawn = Some(why.to_owned());
+    let cgroups = cgroups(&cgroup_root()?, &described.policy)?;
+    let object = kernel::load_beside(&described, &cgroups, &before)?;
+    kernel::attach(&object, Path::new(&described.cgroup), &pin(places))
+}
+
+/// Puts a policy in force. `on`: the cgroup whose connections it decides on, by default all. Rules that were withdrawn stay so unless
+/// they have changed or `reinstates`.
+pub fn apply(host: &Host<'_>, written: &Written, on: Option<&str>, reinstates: bool) -> Result<Applied> {
     host_paths::check()?;
     recover(host)?;
     let places = &host.places;
-    let policy = &written.policy;
+    let mut policy = written.policy.clone();
     let root = cgroup_root()?;
     let on = root.join(on.unwrap_or_default());
-    let found = |rule: &super::Rule| rule.cgroup.as_deref().map(|below| cgroup(&root, below)).transpose();
-    let cgroups = policy.rules.iter().map(found).collect::<Result<Vec<_>>>()?;
+    let cgroups = cgroups(&root, &policy)?;
     let before = in_force(places)?;
+    let withdrawn = match &before {
+        Some(before) if !reinstates => keep_withdrawn(&mut policy, &before.described.policy),
+        _ => Vec::new(),
+    };
     let is_moved =
         before.as_ref().is_some_and(|before| before.is_attached && Path::new(&before.described.cgroup) != on);
     if is_moved {
@@ -88,12 +125,12 @@ pub fn apply(host: &Host<'_>, written: &Written, on: Option<&str>) -> Result<App
     let is_mounted = places.is_bpffs_mounted();
     let kept = before.as_ref().map_or(&[][..], |before| &before.described.loaded[..]);
     let known = before.as_ref().map_or(&[][..], |before| &before.described.names[..]);
-    let (names, mut loaded) = load(host, policy, kept, known)?;
+    let (names, mut loaded) = load(host, &policy, kept, known)?;
     let undo = |loaded: &[String]| loaded.iter().for_each(|name| drop(host.unload(name, None)));
     let new: Vec<String> = loaded.clone();
     loaded.extend(kept.iter().filter(|name| names.iter().any(|(_, other)| other == *name)).cloned());
     let described = Described {
-        policy: policy.clone(),
+        policy,
         names,
         loaded: loaded.clone(),
         key: before.as_ref().map_or_else(new_key, |before| Ok(before.described.key))?,
@@ -120,7 +157,7 @@ pub fn apply(host: &Host<'_>, written: &Written, on: Option<&str>) -> Result<App
     let gone = kept.iter().filter(|name| !loaded.contains(name)).cloned().collect();
     let unloaded = unload(host, gone);
     keep_note(places, &loaded);
-    Ok(Applied { replaced: before.is_some(), loaded: new, unloaded })
+    Ok(Applied { replaced: before.is_some(), withdrawn, loaded: new, unloaded })
 }
 
 /// Takes the policy out of force, and unloads what was loaded for it; its connections move to the default.

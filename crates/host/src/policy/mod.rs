@@ -18,9 +18,11 @@ use serde::{Deserialize, Serialize};
 
 pub use file::{PREFIXES_MAX, RULES_MAX, Written, read};
 #[cfg(feature = "load")]
+pub(crate) use kernel::DECISIONS;
+#[cfg(feature = "load")]
 pub use kernel::{AppliedPolicy, Counters};
 #[cfg(feature = "load")]
-pub use manage::{Applied, Removed, apply, in_force, remove};
+pub use manage::{Applied, Removed, apply, in_force, remove, withdraw};
 pub use networks::Networks;
 
 /// Directions in which a connection may be opened.
@@ -51,6 +53,9 @@ pub struct Rule {
     pub algorithm: String,
     /// Share of client networks that keep the default, in hundredths of a per cent.
     pub holdout: u32,
+    /// Reason for which it was withdrawn: all its clients keep the default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub withdrawn: Option<String>,
 }
 
 /// Properties of a connection that rules test.

@@ -116,6 +116,9 @@ pub struct Experiment {
     pub ports: Vec<u16>,
     pub prefixes: Vec<String>,
     pub direction: String,
+    /// Rule of the policy in force that assigned the clients, if the test only observes: its holdout is the control.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
     /// Kernel tick, the resolution of busy time.
     pub tick_ns: u64,
     pub unix_minus_monotonic_ns: u64,
@@ -192,6 +195,7 @@ pub(crate) mod testing {
             ports: vec![443],
             prefixes: Vec::new(),
             direction: "both".to_owned(),
+            rule: None,
             tick_ns: 4_000_000,
             unix_minus_monotonic_ns: 0,
             begun_unix_s: 0.0,

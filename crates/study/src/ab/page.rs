@@ -204,6 +204,12 @@ pub fn notes(test: &Experiment, found: &Findings) -> Vec<String> {
             ),
         });
     }
+    if let Some(rule) = &test.rule {
+        let control = &test.arms[0].label;
+        notes.push(format!(
+            "The arms are those of a policy: {control} is the holdout of rule {rule}, and the other arm the rest of its clients."
+        ));
+    }
     let lost = test.counts.ring_lost + test.counts.disk_lost;
     if lost > 0 {
         notes.push(format!(

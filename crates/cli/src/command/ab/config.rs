@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use bbrlab_host::ab::{EndCondition, TestRequest};
+use bbrlab_host::ab::{EndCondition, RuleRequest, TestRequest};
 use bbrlab_sim::scenario::{TimeSpan, Volume};
 use bbrlab_study::ab::guard::Limits;
 use bbrlab_study::ab::{ARMS_MAX, Key, PORTS_MAX, PREFIXES_MAX, PrefixLengths, Shares};
@@ -16,9 +16,20 @@ use crate::{Error, inputs};
 
 /// The test that the flags ask for.
 pub fn request(args: &StartArgs) -> Result<TestRequest, Error> {
-    let algorithms = inputs::algorithms(&args.arms).map_err(Error::flag("--arms"))?;
-    if !(2..=ARMS_MAX).contains(&algorithms.len()) {
-        return Err(Error::ArmCount { text: args.arms.clone(), found: algorithms.len(), max: ARMS_MAX });
+    let text = args.arms.as_deref().unwrap_or_default();
+    let algorithms = match &args.rule {
+        // The policy in force names them.
+        Some(_) => Vec::new(),
+        None => inputs::algorithms(text).map_err(Error::flag("--arms"))?,
+    };
+    if args.rule.is_none() && !(2..=ARMS_MAX).contains(&algorithms.len()) {
+        return Err(Error::ArmCount { text: text.to_owned(), found: algorithms.len(), max: ARMS_MAX });
+    }
+    if args.withdraw && args.rule.is_none() {
+        return Err(Error::Rule {
+            place: "--withdraw",
+            rule: "only a test of a rule can withdraw it; give --rule NAME",
+        });
     }
     let arms = algorithms.len();
     let shares = match (&args.split, &args.canary) {
@@ -34,7 +45,9 @@ pub fn request(args: &StartArgs) -> Result<TestRequest, Error> {
     let prefixes = args.prefix.iter().map(|text| prefix(text)).collect::<Result<_, _>>()?;
     let key = args.key.as_deref().map(|path| key(path).map_err(Error::flag("--key")));
     let disk: Volume = args.disk.parse().map_err(Error::flag("--disk"))?;
+    let rule = args.rule.as_ref().map(|name| RuleRequest { name: name.clone(), withdraws: args.withdraw });
     Ok(TestRequest {
+        rule,
         shares,
         cgroup: args.cgroup.clone(),
         ports: args.port.clone(),

@@ -19,6 +19,7 @@ use crate::{Error, Verdict};
 #[command(after_help = "Examples:\n  \
         sudo bbrlab ab start --arms cubic,bbr3-linux --canary 1% --port 443 --out test\n  \
         sudo bbrlab ab split 50,50\n  \
+        sudo bbrlab ab start --rule mobile --withdraw --out mobile\n  \
         bbrlab ab report test --report test.html\n\n\
         The first arm is the control. A test needs Linux 6.1 or later with BTF, cgroup v2, and CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON.\n\
         It lasts as long as `start` runs. However `start` ends, new connections go back to the host's default.")]
@@ -55,8 +56,14 @@ enum AbCommand {
 pub struct StartArgs {
     /// Congestion controls to compare, the control first: the kernel's, or ours, which are loaded for the test;
     /// separate with `;` instead of commas if one has parameters
-    #[arg(long, value_name = "CC,…")]
-    pub arms: String,
+    #[arg(long, value_name = "CC,…", required_unless_present = "rule")]
+    pub arms: Option<String>,
+    /// Assign nothing: compare the clients that this rule of the policy in force holds out with the others that it takes
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["arms", "split", "canary", "cgroup", "port", "prefix", "direction", "by", "slot", "keep", "key", "multi"])]
+    pub rule: Option<String>,
+    /// Withdraw the rule if a guardrail is violated: new connections of its clients get the default
+    #[arg(long)]
+    pub withdraw: bool,
     /// Share of each arm in per cent; below 100 in total, the other connections are not in the test [default: equal]
     #[arg(long, value_name = "P,…", conflicts_with = "canary")]
     pub split: Option<String>,

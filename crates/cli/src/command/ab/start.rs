@@ -33,21 +33,23 @@ pub fn start(args: &StartArgs) -> Result<Verdict, Error> {
     let run = Run::start(&asked, callbacks)?;
     let (test, out) = (run.test(), run.out().to_owned());
     print(&format!(
-        "{} on {}: {}\nrecords in {}; Ctrl-C or `bbrlab ab stop` ends it, `bbrlab ab split` changes the shares\n",
+        "{} on {}: {}\nrecords in {}; Ctrl-C or `bbrlab ab stop` ends it{}\n",
         if test.is_aa() { "A/A test" } else { "test" },
         test.cgroup,
-        test.shown(&asked.shares),
+        test.split().map(|change| test.shown(&change.shares)).unwrap_or_default(),
         out.display(),
+        if test.rule.is_none() { ", `bbrlab ab split` changes the shares" } else { "" },
     ))?;
     let test = run.run()?;
     let counts = &test.counts;
     let connections: u64 = counts.arms.iter().map(|arm| arm.established).sum();
     print(&format!(
-        "ended, {}: {}, {}, {} lost. New connections have the host's default.\nbbrlab ab report {}\n",
+        "ended, {}: {}, {}, {} lost.{}\nbbrlab ab report {}\n",
         test.ended.as_ref().map_or("", |end| &end.how),
         counted(connections, "connection"),
         counted(counts.written, "record"),
         counts.ring_lost + counts.disk_lost,
+        if test.rule.is_none() { " New connections have the host's default." } else { "" },
         out.display(),
     ))
 }

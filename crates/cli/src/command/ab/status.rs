@@ -16,6 +16,9 @@ use crate::{Error, Verdict, print};
 pub fn split(args: &SplitArgs) -> Result<Verdict, Error> {
     let folder = running(args.out.as_deref())?;
     let test = folder.experiment()?;
+    if let Some(rule) = test.rule {
+        return Err(Error::SharesOfRule(rule));
+    }
     let shares = Shares::parse(&args.shares, test.arms.len())?;
     folder.ask(&format!("split {}", shares.text()))?;
     print(&format!("from the next connection on: {}\n", test.shown(&shares)))

@@ -28,6 +28,7 @@ type Count<L> = Family<L, Counter<u64, AtomicU64>>;
 #[derive(Default)]
 pub struct Steering {
     rules: Count<RuleLabels>,
+    withdrawn: Gauge<i64, AtomicI64>,
     is_in_force: Gauge<i64, AtomicI64>,
     arms: Count<ArmLabels>,
     refused: Count<ArmLabels>,
@@ -41,6 +42,7 @@ impl Steering {
         let text = "Connections that a rule of the policy took, by what became of them";
         to.register("policy_connections", text, self.rules.clone());
         to.register("policy_in_force", "1 while a policy is in force", self.is_in_force.clone());
+        to.register("policy_withdrawn", "Rules that a guardrail has withdrawn", self.withdrawn.clone());
         to.register("ab_connections", "Connections of an arm of the running A/B tests", self.arms.clone());
         to.register("ab_refused", "Connections on which the kernel refused their arm", self.refused.clone());
         to.register("ab_share", "Share of new connections that an arm gets; 0 once it is stopped", self.shares.clone());
@@ -69,6 +71,7 @@ impl Steering {
     #[cfg(feature = "host")]
     fn read_policy(&self) {
         self.rules.clear();
+        self.withdrawn.set(0);
         let force = bbrlab_host::policy::in_force(&bbrlab_host::host_paths::HostPaths::default()).ok().flatten();
         // A program that was taken from its cgroup decides on nothing.
         self.is_in_force.set(force.as_ref().is_some_and(|force| force.is_attached).into());
@@ -77,6 +80,8 @@ impl Steering {
         else {
             return;
         };
+        let withdrawn = force.described.policy.rules.iter().filter(|rule| rule.withdrawn.is_some());
+        self.withdrawn.set(withdrawn.count() as i64);
         let names = force.described.policy.rules.iter().map(|rule| rule.name.as_str()).chain(["(no rule)"]);
         for (rule, count) in names.zip(counters) {
             let all = [
