@@ -148,7 +148,7 @@ kernels-aarch64: ## every algorithm in Debian's aarch64 kernels under QEMU, with
 	tools/kernels/aarch64.sh
 
 quic: ## our algorithms in s2n-quic, noq and quinn, the published and the patched: adapters under random days, real endpoints in virtual time
-	cargo test --locked -p bbrlab-quic --features backend,quinn
+	cargo test --locked -p bbrlab-quic --features backend
 	tools/quinn.sh
 
 host-long: build ## an A/B test over two emulated links, 10 million calls an algorithm beside native code, 1,000 loads and unloads under traffic, ten minutes of everything at once (hours)

@@ -1,6 +1,7 @@
 #!/bin/bash
-# Applies contrib/quinn/ to a copy of the published quinn-proto, runs that crate's own tests, then the adapter's with it.
-# usage: tools/quinn.sh [TEST_ARGUMENTS…]     for the adapter's tests, e.g. -- --nocapture
+# Applies contrib/quinn/ to a copy of the published quinn-proto, runs that crate's own tests, then the adapter's and the backend's with it.
+# usage: tools/quinn.sh [TEST_ARGUMENTS…]     for our tests, e.g. -- --nocapture
+#        tools/quinn.sh build                 tests nothing, and builds a bbrlab in which --on quic:quinn is the patched one
 # env: CARGO_TARGET_DIR (target)
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 set -euo pipefail
@@ -24,10 +25,16 @@ git ls-files -co --exclude-standard -z | while IFS= read -r -d '' file; do [ ! -
     xargs -0 cp --parents -t "$work/bbrlab"
 
 export CARGO_TARGET_DIR=$work/target
+patched=(--config "patch.crates-io.quinn-proto.path=\"$work/quinn-proto\"")
+flags="${RUSTFLAGS:-} --cfg bbrlab_quinn_patched"
+if [ "${1-}" = build ]; then
+    cd "$work/bbrlab"
+    RUSTFLAGS=$flags cargo build --quiet --release --package bbrlab --features quic "${patched[@]}"
+    echo "$work/target/release/bbrlab"
+    exit
+fi
 echo "quinn-proto $version with contrib/quinn: its own tests"
 (cd "$work/quinn-proto" && cargo test --quiet --lib)
 echo "the adapter with it"
 cd "$work/bbrlab"
-export RUSTFLAGS="${RUSTFLAGS:-} --cfg bbrlab_quinn_patched"
-cargo test --quiet --package bbrlab-quic --features quinn \
-    --config "patch.crates-io.quinn-proto.path=\"$work/quinn-proto\"" "$@"
+RUSTFLAGS=$flags cargo test --quiet --package bbrlab-quic --features backend "${patched[@]}" "$@"

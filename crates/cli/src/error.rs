@@ -284,7 +284,7 @@ pub enum Error {
     #[error("no algorithm {0:?}{near}; see `bbrlab list algorithms`", near = meant(.0))]
     UnknownAlgorithm(String),
     /// No QUIC stack of that name.
-    #[error("{subject}: no QUIC stack {stack:?}; write s2n or noq, as in s2n+bbr3")]
+    #[error("{subject}: no QUIC stack {stack:?}; write s2n, noq or quinn, as in s2n+bbr3")]
     UnknownStack {
         /// Name of the subject.
         subject: String,
@@ -299,6 +299,9 @@ pub enum Error {
         /// Its stack.
         stack: &'static str,
     },
+    /// A stack's own controller of another version, without a view of its model.
+    #[error("{0}: a BBRv1, which shows no model to check; name a BBR of ours, as in quinn+bbr3")]
+    BbrWithoutModel(String),
     /// No case of that number or anchor.
     #[error("--case: no case {id:?}; write 1 to {count}, or the anchor of its heading")]
     UnknownCase {

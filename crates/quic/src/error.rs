@@ -75,32 +75,27 @@ pub enum Error {
     #[cfg(feature = "backend")]
     #[error("s2n-quic: {0}")]
     S2n(#[source] StackError),
-    /// A connection of s2n-quic failed.
-    #[cfg(feature = "backend")]
-    #[error("s2n-quic: {flow}: {source}")]
-    S2nFlow {
-        /// The flow.
-        flow: String,
-        /// Error of the stack.
-        source: StackError,
-    },
     /// A task of s2n-quic did not end with its run.
     #[cfg(feature = "backend")]
     #[error("s2n-quic: a task outlived its run")]
     S2nTask,
-    /// A connection of noq failed.
+    /// A connection failed.
     #[cfg(feature = "backend")]
-    #[error("noq: {flow}: {source}")]
-    NoqFlow {
+    #[error("{stack}: {flow}: {source}")]
+    Flow {
+        /// The stack.
+        stack: &'static str,
         /// The flow.
         flow: String,
         /// Error of the stack.
         source: StackError,
     },
-    /// noq discarded bytes of a stream.
+    /// A stack discarded bytes of a stream.
     #[cfg(feature = "backend")]
-    #[error("noq: {flow}: bytes of the stream are lost in the receiver's buffer")]
-    NoqLost {
+    #[error("{stack}: {flow}: bytes of the stream are lost in the receiver's buffer")]
+    Lost {
+        /// The stack.
+        stack: &'static str,
         /// The flow.
         flow: String,
     },

@@ -1,5 +1,9 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
+#![cfg_attr(
+    feature = "backend",
+    allow(clippy::duplicate_mod, reason = "one event loop for noq and quinn, whose types have the same names")
+)]
 #![doc = include_str!("../README.md")]
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 

@@ -88,7 +88,7 @@ impl Factory {
         Ok(Self::with(config))
     }
 
-    const fn with(config: AlgorithmConfig) -> Self {
+    pub(crate) const fn with(config: AlgorithmConfig) -> Self {
         Self { settings: Settings::new(config), made: AtomicU64::new(0) }
     }
 

@@ -1,4 +1,4 @@
-//! Scenarios between the endpoints of both stacks: reproducibility, every kind of flow, and comparison with the simulator.
+//! Scenarios between the endpoints of each stack: reproducibility, every kind of flow, and comparison with the simulator.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{ALGORITHMS, Rate, Span, State};
@@ -44,6 +44,10 @@ fn a_run_repeats_byte_for_byte() {
             Stack::Noq,
             "--flow bbr3,ecn=on --flow tcp:cubic,ecn=on --flow noq:cubic@1s --flow noq:reno,request=50kB/200ms",
         ),
+        (
+            Stack::Quinn,
+            "--flow bbr3,ecn=on --flow tcp:cubic,ecn=on --flow quinn:cubic@1s --flow quinn:reno,request=50kB/200ms",
+        ),
     ] {
         let flags = format!("{path} {flows}");
         let bytes = |seed: u64| {
@@ -74,17 +78,34 @@ fn simulated(stack: Stack, flags: &str) -> Output {
     engine::run(&setup)
 }
 
+/// True if a stack lets an algorithm pace: quinn does so once it is patched.
+fn is_paced(stack: Stack, name: &str) -> bool {
+    let needs_pacing = ALGORITHMS.iter().any(|info| info.name == name && info.needs_pacing);
+    stack != Stack::Quinn || cfg!(bbrlab_quinn_patched) || !needs_pacing
+}
+
 /// Goodput is within a tenth of the simulator's, which differs by algorithm: ACKs of ten packets cost BBRv2 a quarter. Davis is still
 /// on its way up, where each packet of the window counts.
 #[test]
-fn every_algorithm_runs_in_both_stacks_as_in_the_simulator() {
+fn every_algorithm_runs_in_each_stack_as_in_the_simulator() {
     for stack in Stack::ALL {
-        for info in ALGORITHMS {
+        for info in ALGORITHMS.iter().filter(|info| is_paced(stack, info.name)) {
             let flags = format!("--rate 10mbit --rtt 30ms --duration 5s --flow {}", info.name);
             let (own, model) =
                 (mbps(&run(stack, &flags).result.flows[0]), mbps(&simulated(stack, &flags).result.flows[0]));
             let tolerance = if info.name == "davis" { 0.5 } else { 0.1 };
             assert!((own / model - 1.0).abs() < tolerance, "{} in {}: {own} Mbit/s, {model}", info.name, stack.name());
+        }
+    }
+}
+
+#[test]
+fn no_algorithm_stalls_on_a_lossy_link_with_a_short_buffer() {
+    for stack in Stack::ALL {
+        for info in ALGORITHMS {
+            let flags = format!("--rate 10mbit --rtt 30ms --buffer 5p --loss 3% --duration 5s --flow {}", info.name);
+            let own = mbps(&run(stack, &flags).result.flows[0]);
+            assert!(own > 1.0, "{} in {}: {own} Mbit/s", info.name, stack.name());
         }
     }
 }
@@ -116,7 +137,7 @@ fn what_an_application_asks_for_is_what_it_gets() {
 #[test]
 fn a_stack_beside_the_simulator_differs_by_little() {
     for stack in Stack::ALL {
-        for algorithm in ["bbr3", "bbr1", "cubic"] {
+        for algorithm in ["bbr3", "bbr1", "cubic"].into_iter().filter(|name| is_paced(stack, name)) {
             let flags = format!("--rate 20mbit --rtt 40ms --duration 20s --flow {algorithm}");
             let there = run(stack, &flags).result;
             let here = engine::run(&setup(stack, &flags)).result;
@@ -137,6 +158,22 @@ fn ours_keeps_a_shorter_queue_than_s2ns_own_and_noqs_own_gets_less() {
     let goodput = |flow: &str| mbps(&run(Stack::Noq, &format!("{path} --flow {flow}")).result.flows[0]);
     let (own, ours) = (goodput("noq:bbr3"), goodput("bbr3"));
     assert!(own < ours, "{own} and {ours} Mbit/s");
+}
+
+/// Without a pacing rate BBR keeps the queue that its window allows; with one it does not.
+#[test]
+fn quinn_paces_by_a_controller_only_if_it_is_patched() {
+    let queue = |flow: &str| {
+        let path = "--rate 100mbit --rtt 20ms --buffer 4bdp --duration 10s --warmup 2s --flow";
+        let result = run(Stack::Quinn, &format!("{path} {flow}")).result;
+        assert!(mbps(&result.flows[0]) > 88.0, "{flow}: {} Mbit/s", mbps(&result.flows[0]));
+        result.flows[0].rtt(|rtt| rtt.p50)
+    };
+    for flow in ["bbr1", "bbr3"] {
+        let rtt = queue(flow);
+        assert_eq!(rtt < 24.0, cfg!(bbrlab_quinn_patched), "{flow}: {rtt} ms");
+    }
+    assert!(queue("quinn:bbr") > 36.0, "its own BBR does not pace either");
 }
 
 #[test]
@@ -190,10 +227,11 @@ fn flows_of_tcp_alone_are_those_of_the_simulator() {
 #[test]
 fn flows_of_a_stack_and_of_tcp_share_one_bottleneck() {
     for stack in Stack::ALL {
-        let flags = "--rate 20mbit --rtt 40ms --buffer 2bdp --duration 30s --flow bbr3 --flow tcp:cubic";
-        let output = run(stack, flags).result;
+        let own = if is_paced(stack, "bbr3") { "bbr3" } else { "reno" };
+        let flags = format!("--rate 20mbit --rtt 40ms --buffer 2bdp --duration 30s --flow {own} --flow tcp:cubic");
+        let output = run(stack, &flags).result;
         let [quic, tcp] = [&output.flows[0], &output.flows[1]];
-        assert_eq!([&*quic.cc, &*tcp.cc], ["bbr3", "tcp:cubic"]);
+        assert_eq!([&*quic.cc, &*tcp.cc], [own, "tcp:cubic"]);
         let (sum, min) = (mbps(quic) + mbps(tcp), mbps(quic).min(mbps(tcp)));
         assert!((18.3..20.0).contains(&sum) && min > 3.0, "{}: {} and {}", stack.name(), mbps(quic), mbps(tcp));
         assert!(
@@ -204,7 +242,7 @@ fn flows_of_a_stack_and_of_tcp_share_one_bottleneck() {
         let drops = |flow: &FlowResult| flow.drop_ratio.unwrap_or_default();
         assert!(drops(quic) + drops(tcp) > 0.0 && output.bottleneck.drops > 0, "{}: drops", stack.name());
         // In the simulator, with both flows over TCP, the shares are similar.
-        let beside = engine::run(&setup(stack, flags)).result;
+        let beside = engine::run(&setup(stack, &flags)).result;
         let ratio = mbps(tcp) / mbps(&beside.flows[1]);
         assert!((0.75..1.33).contains(&ratio), "{}: CUBIC x{ratio} beside the simulator", stack.name());
     }
@@ -289,7 +327,7 @@ fn a_script_acts_when_the_flow_is_where_it_says() {
 
 #[test]
 fn a_run_by_a_script_repeats() {
-    for (stack, cc) in [(Stack::S2n, "s2n:bbr"), (Stack::S2n, "bbr3"), (Stack::Noq, "bbr3")] {
+    for (stack, cc) in [(Stack::S2n, "s2n:bbr"), (Stack::S2n, "bbr3"), (Stack::Noq, "bbr3"), (Stack::Quinn, "bbr3")] {
         let rows = || {
             let output = scripted(stack, cc, vec![at(State::ProbeBwDown, 100, Action::End)]);
             (format!("{:?}", output.trace.flows[0].internals), output.trace.t_ns)

@@ -31,6 +31,8 @@ pub enum Stack {
     S2n,
     /// noq.
     Noq,
+    /// quinn.
+    Quinn,
 }
 
 /// Capabilities of a backend.
@@ -53,7 +55,7 @@ pub struct BackendInfo {
 }
 
 /// All backends, in the order of [`Backend::ALL`].
-pub const BACKENDS: [BackendInfo; 5] = [
+pub const BACKENDS: [BackendInfo; 6] = [
     BackendInfo {
         backend: Backend::Sim,
         name: "sim",
@@ -99,12 +101,27 @@ pub const BACKENDS: [BackendInfo; 5] = [
         taps: &[Tap::Sender],
         logs_packets: false,
     },
+    BackendInfo {
+        backend: Backend::Quic(Stack::Quinn),
+        name: "quic:quinn",
+        aliases: &[],
+        summary: "quinn in virtual time",
+        is_real_time: false,
+        taps: &[Tap::Sender],
+        logs_packets: false,
+    },
 ];
 
 impl Backend {
     /// All backends.
-    pub const ALL: [Self; BACKENDS.len()] =
-        [Self::Sim, Self::Uml, Self::Kernel, Self::Quic(Stack::S2n), Self::Quic(Stack::Noq)];
+    pub const ALL: [Self; BACKENDS.len()] = [
+        Self::Sim,
+        Self::Uml,
+        Self::Kernel,
+        Self::Quic(Stack::S2n),
+        Self::Quic(Stack::Noq),
+        Self::Quic(Stack::Quinn),
+    ];
 
     /// Its row of the table.
     pub const fn info(self) -> &'static BackendInfo {
@@ -114,6 +131,7 @@ impl Backend {
             Self::Kernel => 2,
             Self::Quic(Stack::S2n) => 3,
             Self::Quic(Stack::Noq) => 4,
+            Self::Quic(Stack::Quinn) => 5,
         }]
     }
 
@@ -133,13 +151,14 @@ impl Backend {
 
 impl Stack {
     /// All stacks.
-    pub const ALL: [Self; 2] = [Self::S2n, Self::Noq];
+    pub const ALL: [Self; 3] = [Self::S2n, Self::Noq, Self::Quinn];
 
     /// Its name, as in `--on quic:NAME`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::S2n => "s2n",
             Self::Noq => "noq",
+            Self::Quinn => "quinn",
         }
     }
 }
@@ -229,7 +248,7 @@ mod tests {
         assert_eq!(
             "kernell".parse::<Backend>(),
             Err(TextError(
-                "\"kernell\" is not a backend; did you mean kernel? write sim, uml, kernel, quic:s2n or quic:noq"
+                "\"kernell\" is not a backend; did you mean kernel? write sim, uml, kernel, quic:s2n, quic:noq or quic:quinn"
                     .into()
             ))
         );

@@ -143,12 +143,15 @@ pub struct Peer {
 
 impl Peer {
     /// All of these controllers.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 8] = [
         Self { stack: Stack::S2n, name: "s2n:bbr" },
         Self { stack: Stack::S2n, name: "s2n:cubic" },
         Self { stack: Stack::Noq, name: "noq:bbr3" },
         Self { stack: Stack::Noq, name: "noq:cubic" },
         Self { stack: Stack::Noq, name: "noq:reno" },
+        Self { stack: Stack::Quinn, name: "quinn:bbr" },
+        Self { stack: Stack::Quinn, name: "quinn:cubic" },
+        Self { stack: Stack::Quinn, name: "quinn:reno" },
     ];
 
     /// Finds a controller by its name.
@@ -272,19 +275,22 @@ pub enum Transport {
     Tcp,
     /// QUIC by RFC 9002; what that leaves open is as in noq.
     Quic,
+    /// QUIC as in quinn: spurious losses not undone.
+    QuicQuinn,
     /// QUIC as in s2n-quic: ACKs of every tenth packet, spurious losses not undone, and packets up to 1 ms early.
     QuicS2n,
 }
 
 impl Transport {
     /// All transports.
-    pub const ALL: [Self; 3] = [Self::Tcp, Self::Quic, Self::QuicS2n];
+    pub const ALL: [Self; 4] = [Self::Tcp, Self::Quic, Self::QuicQuinn, Self::QuicS2n];
 
     /// Name used in a scenario.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Tcp => "tcp",
             Self::Quic => "quic",
+            Self::QuicQuinn => "quic:quinn",
             Self::QuicS2n => "quic:s2n",
         }
     }
@@ -299,10 +305,11 @@ impl Transport {
         match stack {
             Stack::S2n => Self::QuicS2n,
             Stack::Noq => Self::Quic,
+            Stack::Quinn => Self::QuicQuinn,
         }
     }
 
-    /// True for both forms of QUIC.
+    /// True for all forms of QUIC.
     pub const fn is_quic(self) -> bool {
         !matches!(self, Self::Tcp)
     }
@@ -311,8 +318,8 @@ impl Transport {
     pub const fn ack(self) -> Option<AckEvery> {
         match self {
             Self::Tcp => None,
-            // RFC 9000 §13.2.2, as implemented in noq-proto 1.4 unless ACK_FREQUENCY requests otherwise.
-            Self::Quic => Some(AckEvery { packets: 2, delay: Span::millis(25) }),
+            // RFC 9000 §13.2.2, as implemented in noq-proto 1.4 and quinn-proto 0.11 unless ACK_FREQUENCY requests otherwise.
+            Self::Quic | Self::QuicQuinn => Some(AckEvery { packets: 2, delay: Span::millis(25) }),
             // Source: s2n-quic-transport 0.91, ack_manager.rs, and its default max_ack_delay.
             Self::QuicS2n => Some(AckEvery { packets: 10, delay: Span::millis(25) }),
         }

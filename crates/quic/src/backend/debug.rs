@@ -9,6 +9,8 @@ use bbrlab_sim::record::trace::ModelSample;
 
 /// Start of the packet list in the output of noq's `Bbr3`, which is long.
 pub const NOQ_PACKETS: &str = " packets: [";
+/// Field of quinn's `Bbr` after the last that is read.
+pub const QUINN_LAST: &str = " high_gain: ";
 /// Minimum window in both stacks' BBRs. Source: theirs, `MIN_PIPE_CWND_PACKETS` and `min_pipe_cwnd`.
 const FLOOR: f64 = 4.0;
 /// Addition to BBRInflight in PROBE_UP. Source: theirs, `quantization_budget`.
@@ -56,6 +58,21 @@ pub fn noq_state(text: &str) -> Option<State> {
         "ProbeBw(Cruise)" => State::ProbeBwCruise,
         "ProbeBw(Refill)" => State::ProbeBwRefill,
         "ProbeBw(Up)" => State::ProbeBwUp,
+        "ProbeRtt" => State::ProbeRtt,
+        _ => return None,
+    })
+}
+
+/// Parses the state of quinn's `Bbr`.
+pub fn quinn_state(text: &str) -> Option<State> {
+    Some(match field(text, "mode")? {
+        "Startup" => State::Startup,
+        "Drain" => State::Drain,
+        "ProbeBw" => match field(text, "pacing_gain")? {
+            "1.25" => State::ProbeBwUp,
+            "0.75" => State::ProbeBwDown,
+            _ => State::ProbeBwCruise,
+        },
         "ProbeRtt" => State::ProbeRtt,
         _ => return None,
     })
@@ -189,5 +206,7 @@ mod tests {
         let text = head(&controller, "undo_state");
         assert_eq!(noq_state(&text), Some(State::Startup), "{text}");
         assert!(text.len() < 2_000 && field(&text, "smss") == Some("1200"), "{text}");
+        let own = quinn_proto::congestion::Bbr::new(Arc::default(), 1_200);
+        assert_eq!(quinn_state(&head(&own, QUINN_LAST)), Some(State::Startup));
     }
 }

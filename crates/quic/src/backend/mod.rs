@@ -15,6 +15,8 @@
 
 mod debug;
 mod noq;
+mod quinn;
+mod reader;
 mod s2n;
 mod sender;
 mod stage;
@@ -64,6 +66,7 @@ fn play(stack: Stack, setup: &Setup, script: Option<&Script>, progress: &mut dyn
     match stack {
         Stack::S2n => s2n::run(setup, script, progress),
         Stack::Noq => noq::run(setup, script, progress),
+        Stack::Quinn => quinn::run(setup, script, progress),
     }
 }
 

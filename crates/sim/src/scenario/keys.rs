@@ -268,8 +268,8 @@ scenario_keys! {
     Run "TIME", default "0s; with --repeat, a round trip", set |scenario, text| scenario.start_jitter = Some(text.parse()?);
     example &["--start-jitter", "20ms"];
 
-    /// Backend: sim; uml, a real Linux kernel in virtual time; kernel, this host's (see `bbrlab doctor`); quic:s2n and
-    /// quic:noq, a QUIC stack in virtual time
+    /// Backend: sim; uml, a real Linux kernel in virtual time; kernel, this host's (see `bbrlab doctor`); quic:s2n,
+    /// quic:noq or quic:quinn, a QUIC stack in virtual time
     on: Backend = Backend::Sim;
     Run "BACKEND", default "sim", set |scenario, text| scenario.on = text.parse()?;
 

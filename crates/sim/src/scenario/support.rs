@@ -12,7 +12,8 @@ use crate::setup::{Capture, Setup};
 /// All backends that run a real Linux kernel.
 pub(super) const KERNELS: &[Backend] = &[Backend::Uml, Backend::Kernel];
 /// All QUIC stacks.
-pub(super) const STACKS: &[Backend] = &[Backend::Quic(Stack::S2n), Backend::Quic(Stack::Noq)];
+pub(super) const STACKS: &[Backend] =
+    &[Backend::Quic(Stack::S2n), Backend::Quic(Stack::Noq), Backend::Quic(Stack::Quinn)];
 /// User Mode Linux.
 pub(super) const UML: &[Backend] = &[Backend::Uml];
 /// This host's kernel.

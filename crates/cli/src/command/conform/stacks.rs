@@ -16,6 +16,9 @@ const CELLS: [&str; 6] = ["1mbit/10ms", "1mbit/100ms", "20mbit/10ms", "20mbit/10
 
 /// Resolves the name, in these cells or the default ones; none if it does not belong to a stack.
 pub fn named(name: &str, cells: &[Cell]) -> Option<Result<Subject, Error>> {
+    if name == "quinn:bbr" {
+        return Some(Err(Error::BbrWithoutModel(name.to_owned())));
+    }
     if let Some(peer) = Peer::named(name) {
         return Some(
             is_bbr(name, peer.stack, name).and_then(|()| Ok(Subject::peer(peer, chosen(cells)?, play(name)?))),
@@ -77,7 +80,7 @@ mod tests {
 
     #[test]
     fn what_is_no_bbr_of_a_stack_is_refused() {
-        for (name, wrong) in [("s2n+bbr9", "bbr9"), ("quinn+bbr3", "quinn"), ("noq:cubic", "BBR"), ("s2n+reno", "BBR")]
+        for (name, wrong) in [("s2n+bbr9", "bbr9"), ("quiche+bbr3", "quiche"), ("noq:cubic", "BBR"), ("quinn:bbr", "BBRv1"), ("s2n+reno", "BBR")]
         {
             let said = named(name, &[]).and_then(Result::err).map_or_else(String::new, |error| error.to_string());
             assert!(said.starts_with(name) && said.contains(wrong), "{name}: {said}");

@@ -52,7 +52,7 @@ pub struct ValidateArgs {
     #[command(flatten)]
     pub keys: KeyArgs<PacketsKeys>,
     /// Backend to compare with the simulator: uml, a real kernel in virtual time; kernel, this host's in real time, one
-    /// run after another; quic:s2n or quic:noq, a QUIC stack, with a matrix of its own
+    /// run after another; quic:s2n, quic:noq or quic:quinn, a QUIC stack, with a matrix of its own
     #[arg(long, value_name = "BACKEND", default_value = "uml")]
     pub with: String,
     /// With --with kernel: source of the programs for bbr1, cubic and reno, the kernel's own or ours (bbrlab)
@@ -107,7 +107,7 @@ pub fn validate(args: &ValidateArgs) -> Result<Verdict, Error> {
     let on: Backend = args.with.parse().map_err(Error::flag("--with"))?;
     let limits = match on {
         Backend::Sim => {
-            let rule = "sim is the simulator itself; write uml, kernel, quic:s2n or quic:noq";
+            let rule = "sim is the simulator itself; write uml, kernel, quic:s2n, quic:noq or quic:quinn";
             return Err(Error::Rule { place: "--with", rule });
         }
         Backend::Uml => validate::UML,

@@ -146,7 +146,7 @@ async fn send(shared: Shared, index: usize, client: Client, to: SocketAddr, held
     if let Err(source) = write(&shared, index, &client, to, held).await {
         let mut run = shared.lock();
         if !run.is_over {
-            run.failure.get_or_insert(Error::S2nFlow { flow: name, source });
+            run.failure.get_or_insert(Error::Flow { stack: "s2n-quic", flow: name, source });
         }
     }
 }
