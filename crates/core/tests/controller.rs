@@ -7,7 +7,12 @@ mod pipe;
 #[path = "../examples/storm/random.rs"]
 mod random;
 
-use bbrlab_core::{ALGORITHMS, AckInfo, AlgorithmConfig, CaState, Flight, Pacer, Rate, Span, State, Time};
+use std::collections::VecDeque;
+
+use bbrlab_core::{
+    ALGORITHMS, AckInfo, AlgorithmConfig, CaState, Controller, Flight, Loss, Pacer, PacketToken, Rate, Span, State,
+    Time,
+};
 use events::Storm;
 use pipe::{BBRS, Pipe, ack, controller, info, send};
 use random::Random;
@@ -155,6 +160,38 @@ fn a_packet_may_leave_if_the_window_has_room_for_it_or_nothing_is_in_flight() {
         send(&mut cc, Time::ZERO);
     }
     assert!(cc.in_flight().bytes <= cc.cwnd_bytes() && cc.in_flight().bytes + 1_448 > cc.cwnd_bytes());
+}
+
+/// Goal: a window grows although a loss was reported in bytes and taken for too many packets, as a host must that knows no packets.
+#[test]
+fn a_full_window_is_known_by_its_bytes_where_the_packets_are_estimates() {
+    for name in ["reno", "cubic"] {
+        let mut cc = controller(name, None);
+        let mut sent = VecDeque::new();
+        let mut now = Time::ZERO;
+        let fill = |cc: &mut Controller, sent: &mut VecDeque<PacketToken>, now: Time| {
+            while cc.can_send(1_448) {
+                sent.push_back(send(cc, now));
+            }
+        };
+        fill(&mut cc, &mut sent, now);
+        let lost = sent.pop_front().unwrap();
+        cc.on_lost(Time::micros(40_000), &Loss::run(&lost, 0, 2, 1_448));
+        let mut windows = Vec::new();
+        for _ in 0..200 {
+            now = now + Span::millis(40);
+            for _ in 0..sent.len() {
+                let token = sent.pop_front().unwrap();
+                let mut batch = cc.begin_ack(now);
+                batch.delivered(&token, 0);
+                let open = cc.on_delivered(batch);
+                cc.on_ack(open, &AckInfo::NONE);
+                fill(&mut cc, &mut sent, now);
+            }
+            windows.push(cc.cwnd_bytes());
+        }
+        assert!(windows[199] > windows[20], "{name}: {windows:?}");
+    }
 }
 
 /// Goal: the README's rule, "no faster than its pacing rate", stalls no algorithm, `fixed` without a rate included.

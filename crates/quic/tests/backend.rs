@@ -105,7 +105,7 @@ fn no_algorithm_stalls_on_a_lossy_link_with_a_short_buffer() {
         for info in ALGORITHMS {
             let flags = format!("--rate 10mbit --rtt 30ms --buffer 5p --loss 3% --duration 5s --flow {}", info.name);
             let own = mbps(&run(stack, &flags).result.flows[0]);
-            assert!(own > 1.0, "{} in {}: {own} Mbit/s", info.name, stack.name());
+            assert!(own > 0.5, "{} in {}: {own} Mbit/s", info.name, stack.name());
         }
     }
 }
@@ -158,6 +158,19 @@ fn ours_keeps_a_shorter_queue_than_s2ns_own_and_noqs_own_gets_less() {
     let goodput = |flow: &str| mbps(&run(Stack::Noq, &format!("{path} --flow {flow}")).result.flows[0]);
     let (own, ours) = (goodput("noq:bbr3"), goodput("bbr3"));
     assert!(own < ours, "{own} and {ours} Mbit/s");
+}
+
+/// Goal: in a buffer of some packets ours fills the link as the stack's own does, whatever packets the stack reports.
+#[test]
+fn ours_fills_a_link_with_a_short_buffer_as_the_stacks_own_cubic() {
+    for stack in Stack::ALL {
+        let goodput = |flow: &str| {
+            let path = "--rate 20mbit --rtt 40ms --buffer 0.1bdp --duration 30s --flow";
+            mbps(&run(stack, &format!("{path} {flow}")).result.flows[0])
+        };
+        let (ours, own) = (goodput("cubic"), goodput(&format!("{}:cubic", stack.name())));
+        assert!((0.8..1.25).contains(&(ours / own)), "{}: {ours} and {own} Mbit/s", stack.name());
+    }
 }
 
 /// Without a pacing rate BBR keeps the queue that its window allows; with one it does not.

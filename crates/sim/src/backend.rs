@@ -114,14 +114,8 @@ pub const BACKENDS: [BackendInfo; 6] = [
 
 impl Backend {
     /// All backends.
-    pub const ALL: [Self; BACKENDS.len()] = [
-        Self::Sim,
-        Self::Uml,
-        Self::Kernel,
-        Self::Quic(Stack::S2n),
-        Self::Quic(Stack::Noq),
-        Self::Quic(Stack::Quinn),
-    ];
+    pub const ALL: [Self; BACKENDS.len()] =
+        [Self::Sim, Self::Uml, Self::Kernel, Self::Quic(Stack::S2n), Self::Quic(Stack::Noq), Self::Quic(Stack::Quinn)];
 
     /// Its row of the table.
     pub const fn info(self) -> &'static BackendInfo {

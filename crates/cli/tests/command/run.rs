@@ -40,7 +40,10 @@ fn bad_flags_are_refused_in_one_line_and_nothing_is_written() {
             "bbrlab: --loss: \"-1%\" is not a loss rate; write a share or ge:p,r,1-h,1-k, as in 1% or ge:1%,10%",
         ),
         (&["--warmup", "60s"], "bbrlab: --warmup: 60s leaves nothing of 60s to measure; write less than duration"),
-        (&["--on", "moon"], "bbrlab: --on: \"moon\" is not a backend; write sim, uml, kernel, quic:s2n, quic:noq or quic:quinn"),
+        (
+            &["--on", "moon"],
+            "bbrlab: --on: \"moon\" is not a backend; write sim, uml, kernel, quic:s2n, quic:noq or quic:quinn",
+        ),
         (
             &["--ratee", "1mbit"],
             "bbrlab: unexpected argument '--ratee'; a similar argument exists: '--rate'; see `bbrlab run --help`",

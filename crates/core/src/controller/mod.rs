@@ -139,15 +139,14 @@ impl<A: Algorithm> Controller<A> {
 
     /// Data in flight, in the unit of the window.
     ///
-    /// If the controller keeps the count, small packets count by their bytes: its host sends by bytes, and a window that followed the
-    /// number of packets would grow without end.
+    /// If the controller keeps the count, it is by bytes, as its host sends. A window that followed the number of packets would grow
+    /// without end over small ones, and not at all if losses reported in bytes were taken for too many packets.
     #[inline]
     fn in_window(&self, flight: Flight) -> u64 {
-        let volume = self.volume(flight);
         if self.host_counts || self.counts_bytes {
-            return volume;
+            return self.volume(flight);
         }
-        volume.min(flight.bytes.div_ceil(self.mss.into()))
+        flight.bytes.div_ceil(self.mss.into())
     }
 
     #[inline]

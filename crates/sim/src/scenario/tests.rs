@@ -87,7 +87,10 @@ const BAD_FILES: &[(&str, &str)] = &[
         "schedule = \"20s:link=2,rate=1mbit\"",
         "lab.toml:1: schedule: step 20s:link=2,rate=1mbit: there is no link 2; the path has 1",
     ),
-    ("on = \"moon\"", "lab.toml:1: on: \"moon\" is not a backend; write sim, uml, kernel, quic:s2n, quic:noq or quic:quinn"),
+    (
+        "on = \"moon\"",
+        "lab.toml:1: on: \"moon\" is not a backend; write sim, uml, kernel, quic:s2n, quic:noq or quic:quinn",
+    ),
     ("repeat = 0", "lab.toml:1: repeat: 0 is out of range; write 1 to 100000"),
     ("ratee = 1", "lab.toml:1: unknown key \"ratee\"; did you mean rate?"),
     ("[[link]]\nrate = \"1mbit\"\nbufer = \"2p\"", "lab.toml:3: link 1: unknown key \"bufer\"; did you mean buffer?"),

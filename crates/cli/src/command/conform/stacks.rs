@@ -80,8 +80,13 @@ mod tests {
 
     #[test]
     fn what_is_no_bbr_of_a_stack_is_refused() {
-        for (name, wrong) in [("s2n+bbr9", "bbr9"), ("quiche+bbr3", "quiche"), ("noq:cubic", "BBR"), ("quinn:bbr", "BBRv1"), ("s2n+reno", "BBR")]
-        {
+        for (name, wrong) in [
+            ("s2n+bbr9", "bbr9"),
+            ("quiche+bbr3", "quiche"),
+            ("noq:cubic", "BBR"),
+            ("quinn:bbr", "BBRv1"),
+            ("s2n+reno", "BBR"),
+        ] {
             let said = named(name, &[]).and_then(Result::err).map_or_else(String::new, |error| error.to_string());
             assert!(said.starts_with(name) && said.contains(wrong), "{name}: {said}");
         }
