@@ -165,6 +165,13 @@ pub struct TraceArgs {
     pub csv: Option<PathBuf>,
 }
 
+impl TraceArgs {
+    /// True if any of them is given.
+    pub const fn are_asked(&self) -> bool {
+        self.pcap.is_some() || self.qlog.is_some() || self.parquet.is_some() || self.csv.is_some()
+    }
+}
+
 /// Parses the source of the congestion-control programs on a real kernel.
 pub fn program(text: &str) -> Result<Program, Error> {
     Program::named(text).ok_or_else(|| Error::Program(text.to_owned()))

@@ -185,6 +185,31 @@ pub enum Error {
         /// The flag that named the file before.
         other: &'static str,
     },
+    /// One thing alone.
+    #[error("{0}: nothing to compare it with; name two results, folders or scenarios, or one folder")]
+    NothingToCompareWith(String),
+    /// A folder without results.
+    #[error("{0}: it holds no results (*.json, as `bbrlab run --json` writes them)")]
+    NoResults(String),
+    /// A JSON file of something else.
+    #[error("{0}: not a result of `bbrlab run --json`")]
+    NotAResult(String),
+    /// A result of another schema.
+    #[error("{path}: a result of schema {found}; this bbrlab reads schema {known}")]
+    ResultSchema {
+        /// Path of the file.
+        path: String,
+        /// Its schema.
+        found: u64,
+        /// The one that can be read.
+        known: u32,
+    },
+    /// Folders without a file name in common.
+    #[error("{0}: no result has the same file name in all of them")]
+    NoCommonCase(String),
+    /// Runs without a measure in common.
+    #[error("{0}: they have no measure in common")]
+    NoCommonMeasure(String),
     /// A file for several runs.
     #[error("{flag}: {path}: it cannot hold {runs} runs; name a directory, as in traces/")]
     OneFile {

@@ -75,6 +75,8 @@ pub enum Command {
     /// Not in this build: run a scenario over ranges of any of its values
     #[cfg(not(feature = "parquet"))]
     Sweep(LeftOut),
+    /// Compare results, folders of results or scenarios: one table, one page, differences with intervals
+    Compare(compare::CompareArgs),
     /// Recommend an algorithm for a path or a population, with its gain, its cost and the confidence
     Advise(Box<advise::AdviseArgs>),
     /// Search for the best parameters of an algorithm over a population of paths, and evaluate them on unseen paths
@@ -204,6 +206,7 @@ fn main() -> ExitCode {
         #[cfg(not(feature = "tune"))]
         Command::Tune(_) => left_out("tune", "tune"),
         Command::Cdn(args) => cdn::cdn(args),
+        Command::Compare(args) => compare::compare(args),
         Command::Conform(args) => conform::conform(args),
         Command::Host(args) => host::host(args),
         #[cfg(feature = "parquet")]

@@ -179,7 +179,7 @@ fn a_full_window_is_known_by_its_bytes_where_the_packets_are_estimates() {
         cc.on_lost(Time::micros(40_000), &Loss::run(&lost, 0, 2, 1_448));
         let mut windows = Vec::new();
         for _ in 0..200 {
-            now = now + Span::millis(40);
+            now += Span::millis(40);
             for _ in 0..sent.len() {
                 let token = sent.pop_front().unwrap();
                 let mut batch = cc.begin_ack(now);

@@ -5,6 +5,7 @@
 pub mod ab;
 pub mod cdn;
 pub mod choose;
+pub mod compare;
 pub mod comparison;
 mod error;
 pub mod judgement;

@@ -5,6 +5,7 @@
 pub mod ab;
 pub mod advise;
 pub mod cdn;
+pub mod compare;
 pub mod conform;
 pub mod doctor;
 pub mod emulate;

@@ -15,6 +15,7 @@ use clap::Args;
 use serde_json::Value;
 
 use crate::args::{AllKeys, KeyArgs, TraceArgs};
+use crate::command::compare;
 use crate::outputs::{self, PendingFile, Target};
 use crate::progress::Progress;
 use crate::provenance::provenance;
@@ -28,7 +29,8 @@ use bbrlab_live::clock::Stopwatch;
 #[derive(Debug, Default, Args)]
 #[command(after_help = "Examples:\n  \
         bbrlab run --rate 10mbit --rtt 40ms --buffer 1bdp --flow bbr1 --flow cubic@5s\n  \
-        bbrlab run scenario.toml --seed 2 --report report.html --pcap sender.pcapng\n\n\
+        bbrlab run scenario.toml --seed 2 --report report.html --pcap sender.pcapng\n  \
+        bbrlab run --flow \"bbr3 | cubic\" --flow reno --repeat 10\n\n\
         Units: rates bit, kbit, mbit, gbit (powers of 1000); times ns, us, ms, s; volumes B, kB, MB, GB, KiB, MiB, GiB.")]
 pub struct RunArgs {
     /// Scenario in TOML, or the JSON of an earlier result; flags override it
@@ -65,6 +67,10 @@ type KeptOutputs = (Vec<PendingFile>, Option<String>);
 
 /// Runs the command.
 pub fn run(args: &RunArgs) -> Result<Verdict, Error> {
+    let alternatives = compare::alternatives(&args.keys.flows())?;
+    if !alternatives.is_empty() {
+        return compared(args, alternatives);
+    }
     let sourced = load(args.file.as_deref(), args.keys.overrides(), &args.keys.flows())?;
     let on = sourced.scenario.filled().on;
     let mut session = Session::of(&sourced, &trace_reader)?;
@@ -94,6 +100,18 @@ pub fn run(args: &RunArgs) -> Result<Verdict, Error> {
         print(&shown(&document, &finished, &expectations))?;
     }
     Ok(if holds { Verdict::Holds } else { Verdict::Fails })
+}
+
+/// Runs the scenario with each alternative of a flow, and compares them.
+fn compared(args: &RunArgs, alternatives: Vec<(String, Vec<String>)>) -> Result<Verdict, Error> {
+    if args.traces.are_asked() {
+        let rule = "alternatives of a flow are compared in --json and --report; for traces run each alone";
+        return Err(Error::Rule { place: "--flow", rule });
+    }
+    let load =
+        |(name, flows): (String, Vec<String>)| Ok((name, load(args.file.as_deref(), args.keys.overrides(), &flows)?));
+    let scenarios = alternatives.into_iter().map(load).collect::<Result<_, Error>>()?;
+    compare::of_scenarios(scenarios, args.json.as_deref(), args.report.as_deref())
 }
 
 fn shown(document: &Value, finished: &[Finished<KeptOutputs>], expectations: &[Expectation]) -> String {

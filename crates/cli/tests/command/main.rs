@@ -3,6 +3,7 @@
 
 mod cdn;
 mod choose;
+mod compare;
 mod conform;
 mod run;
 

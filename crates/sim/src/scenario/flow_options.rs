@@ -162,8 +162,8 @@ flow_options! {
     ack: AckEvery = "PACKETS/TIME", ack_every, |v| format!("{}/{}", v.packets, TimeSpan(v.delay.as_nanos()));
     refused &[LINUX_ACKS, S2N_ACKS];
 
-    /// Transport in the simulator: TCP, or QUIC with its loss detection and ACK rule, as in noq or in s2n-quic
-    transport: Transport = "tcp|quic|quic:s2n", transport, |v| v.name().to_owned();
+    /// Transport in the simulator: TCP, or QUIC with its loss detection and ACK rule, as in noq, in quinn or in s2n-quic
+    transport: Transport = "tcp|quic|quic:quinn|quic:s2n", transport, |v| v.name().to_owned();
     refused &[KERNEL_TRANSPORT];
 
     /// First and last bottleneck that it crosses, counted from 1
@@ -253,7 +253,7 @@ fn on_off(on: &bool) -> String {
 
 fn transport(value: &str) -> Result<Transport, TextError> {
     Transport::named(value)
-        .ok_or_else(|| TextError(format!("{value:?} is not a transport; write tcp, quic or quic:s2n")))
+        .ok_or_else(|| TextError(format!("{value:?} is not a transport; write tcp, quic, quic:quinn or quic:s2n")))
 }
 
 fn program(value: &str) -> Result<Program, TextError> {
@@ -505,7 +505,7 @@ const S2N_ACKS: Refusal = Refusal {
 
 const KERNEL_TRANSPORT: Refusal = Refusal {
     on: KERNELS,
-    values: "quic and quic:s2n",
+    values: "quic, quic:quinn and quic:s2n",
     why: "a kernel's transport is TCP",
     holds: |setup| {
         let quic = |flow: &FlowSetup| flow.host.transport.is_quic().then(|| flow.host.transport.name().to_owned());
