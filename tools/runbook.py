@@ -21,7 +21,7 @@ DOCUMENT = HERE.parents[1] / "docs/roll-out.md"
 SIZE = 6_000_000
 # Regular expressions that the output of a command must match, by the command's first words.
 PROMISES = {
-    "bbrlab advise --from live": r"^(Use|Perhaps|Don't change)",
+    "bbrlab advise --from live": r"^(Use|No clear winner|No advice|Don't change)",
     "bbrlab watch --once": r"^ +443 ",
     "bbrlab doctor": r"^yes +load",
     "bbrlab host status": r"bbr3_linux",

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 use bbrlab_sim::scenario::TimeSpan;
 use bbrlab_study::choose::advise::source::sources;
-use bbrlab_study::choose::advise::text::{COMPARED, footnote, headline, number, ratio, share, warnings, why};
+use bbrlab_study::choose::advise::text::{COMPARED, checked, footnote, headline, number, ratio, share, warnings, why};
 use bbrlab_study::choose::advise::{self, Advice, Answer, Figure, Prepared, Request, WORTH_A_CHANGE};
 use bbrlab_study::choose::objective::Objective;
 use bbrlab_study::measured;
@@ -90,6 +90,9 @@ pub struct AdviseArgs {
     /// factor of 2
     #[arg(long, value_name = "N", value_parser = crate::args::number::<u64>(1..=100_000), help_heading = "Question")]
     pub judge: Option<u64>,
+    /// With --judge: N sets of 8 to 40 paths, of which `advise` receives what `ss` would show of the connections in use there
+    #[arg(long, requires = "judge", conflicts_with = "draws", help_heading = "Question")]
+    pub measured: bool,
     /// With --judge: use CUBIC, BBRv1, BBRv3 and pausing flows as competing flows, and withhold their types from `advise`
     #[arg(long, requires = "judge", conflicts_with = "population", help_heading = "Question")]
     pub mixed: bool,
@@ -238,20 +241,25 @@ fn judge(args: &AdviseArgs, flows: &[String], objective: Objective, paths: u64) 
     };
     let progress = Progress::new("judging", usize::try_from(paths).unwrap_or(usize::MAX));
     let draws = args.draws.unwrap_or(DRAWS_JUDGED);
-    let judged = advise::judge(&truth, flows, objective, (paths, draws), args.seed, &|| progress.tick())?;
+    let tick = || progress.tick();
+    let judged = match args.measured {
+        true => advise::judge_measured(&truth, flows, objective, paths, args.seed, &tick)?,
+        false => advise::judge(&truth, flows, objective, (paths, draws), args.seed, &tick)?,
+    };
     drop(progress);
     print(&format!(
-        "{} paths{} known only roughly, objective {}:\n\
+        "{} {}{}, objective {}:\n\
          the advice reaches {:.1} % of the score of the best choice in hindsight; always {} reaches {:.1} %\n\
-         it was the best choice, or within {:.0} % of it, on {:.0} % of the paths\n",
+         it was the best choice, or within 3 % of it, on {:.0} % of them; it had a clear winner on {:.0} %\n",
         judged.paths,
+        if args.measured { "sets of measured connections" } else { "paths known only roughly" },
         if args.mixed { " with rivals of several kinds" } else { "" },
         objective.name,
         100.0 * judged.kept,
         flows[0],
         100.0 * judged.unchanged,
-        100.0 * WORTH_A_CHANGE,
-        100.0 * judged.right
+        100.0 * judged.right,
+        100.0 * judged.clear
     ))?;
     Ok(if judged.kept >= 1.0 - WORTH_A_CHANGE { Verdict::Holds } else { Verdict::Fails })
 }
@@ -263,6 +271,9 @@ fn shown(answer: &Answer) -> String {
     text += "\n\n";
     text += &tables(advice);
     let _ = writeln!(text, "\nWhy: {}", why(advice));
+    if let Some(line) = checked(advice) {
+        let _ = writeln!(text, "Checked: {line}");
+    }
     for line in warnings(advice) {
         let _ = writeln!(text, "Warning: {line}");
     }

@@ -2,6 +2,7 @@
 //! the scores are compared, with the reasons behind the choice.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
+mod judge;
 mod page;
 mod policy;
 mod request;
@@ -14,13 +15,14 @@ use serde::Serialize;
 
 use super::objective::{Objective, Terms};
 use crate::comparison::Interval;
-use crate::paths::{Conditions, Path, Population};
+use crate::paths::{ALTERNATIVES, Conditions, Path, Population};
 use crate::sweep::{Metric, Row};
 use crate::{Error, Result};
 use bbrlab_stats::bootstrap::{RESAMPLES, resampled};
 use bbrlab_stats::quantile::nearest_position;
 use bbrlab_stats::{known_mean, mean};
 
+pub use judge::{AdviceQuality, judge, judge_measured};
 pub use policy::policy;
 pub use request::{Answer, Prepared, Request};
 
@@ -32,6 +34,10 @@ pub const SURE: f64 = 0.95;
 const PACKETS_ALL: f64 = 80e6;
 /// Minimum number of drawn paths. Ours: fewer give no interval.
 pub const DRAWS_LEAST: u64 = 8;
+/// Factor between simulation and measurement up to which the paths count as those that were measured. Ours.
+const AGREES: f64 = 2.0;
+/// Most that the number of drawn paths grows until the choice is stable. Ours: about a minute on two cores.
+pub const DRAWS_GROW: u64 = 4;
 /// Minimum share of the difference for a term to be listed as a reason. Ours.
 const PART_SAID: f64 = 0.1;
 
@@ -156,6 +162,44 @@ pub struct Advice {
     pub worths: Vec<Vec<f64>>,
     /// Shortest and longest run, seconds.
     pub seconds: (f64, f64),
+    /// The current algorithm simulated on measured paths beside what was measured there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agreement: Option<Agreement>,
+}
+
+/// The current algorithm in the simulation beside the measurement: geometric means over the drawn paths.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Agreement {
+    /// Drawn paths with a measured RTT.
+    pub paths: usize,
+    /// RTT over the base RTT, simulated and measured.
+    pub rtt_ratio: [f64; 2],
+    /// Goodput over what was delivered.
+    pub goodput: f64,
+}
+
+impl Agreement {
+    fn of(paths: &[Path], rows: &[Row]) -> Option<Self> {
+        let (mut logs, mut count) = ([0.0; 3], 0);
+        for (path, row) in paths.iter().zip(rows) {
+            let Some((measured, seen)) = path.measured.and_then(|one| Some((one, one.rtt_ratio?))) else { continue };
+            let own = row.get(Metric::FirstRttP50Ms) / row.get(Metric::RttBaseMs);
+            let goodput = row.get(Metric::FirstGoodputBps) / measured.rate_bps;
+            if own.is_finite() && own > 0.0 && goodput > 0.0 && seen > 0.0 {
+                logs.iter_mut().zip([own, seen, goodput]).for_each(|(sum, value)| *sum += value.ln());
+                count += 1;
+            }
+        }
+        let [own, seen, goodput] = logs.map(|sum| (sum / f64::from(count)).exp());
+        (count > 0).then_some(Self { paths: count as usize, rtt_ratio: [own, seen], goodput })
+    }
+
+    /// True if simulation and measurement differ too much for an advice.
+    pub fn is_off(&self) -> bool {
+        let [own, seen] = self.rtt_ratio;
+        let is_far = |ratio: f64| !(1.0 / AGREES..=AGREES).contains(&ratio);
+        is_far(own / seen) || is_far(self.goodput)
+    }
 }
 
 /// Input of the comparison.
@@ -176,32 +220,100 @@ pub struct Question<'a> {
 }
 
 impl Question<'_> {
+    /// Runs for each drawn path: those of the candidates, and of the current algorithm on paths that may fit a measurement.
+    fn runs_each(&self) -> f64 {
+        let alternatives = if self.population.is_measured() { ALTERNATIVES } else { 0 };
+        (self.flows.len() + alternatives) as f64
+    }
+
     /// Reduces draws and run lengths to a default budget, for callers that set no number of draws.
     pub fn affordable(&self) -> (u64, Conditions) {
         let all: f64 =
             (0..self.draws).map(|nth| self.conditions.packets(&self.population.draw(self.seed, nth))).sum::<f64>()
-                * self.flows.len() as f64;
+                * self.runs_each();
         let draws = ((self.draws as f64 * PACKETS_ALL / all) as u64).clamp(DRAWS_LEAST.min(self.draws), self.draws);
-        let packets = PACKETS_ALL / (draws as f64 * self.flows.len() as f64);
+        let packets = PACKETS_ALL / (draws as f64 * self.runs_each());
         (draws, Conditions { packets: Some(packets), ..self.conditions.clone() })
     }
 }
 
-/// Compares the candidates on the paths of a question.
-pub fn advise(question: &Question<'_>, tick: &(dyn Fn() + Sync)) -> Result<Advice> {
-    let Question { population, conditions, flows, objective, draws, seed } = *question;
-    let paths: Vec<Path> = (0..draws).map(|nth| population.draw(seed, nth)).collect();
-    let rows: Vec<Vec<Row>> = flows
-        .iter()
-        .map(|flow| {
+impl Advice {
+    /// True if the choice is sure, and rests on paths that agree with what was measured.
+    pub fn is_clear(&self) -> bool {
+        self.sure >= SURE && !self.agreement.is_some_and(|agreement| agreement.is_off())
+    }
+}
+
+/// The drawn paths, and the runs of each candidate on them.
+#[derive(Default)]
+struct Runs {
+    paths: Vec<Path>,
+    rows: Vec<Vec<Row>>,
+}
+
+impl Runs {
+    /// Draws paths up to this number, and runs every candidate on the new ones.
+    fn extend(&mut self, question: &Question<'_>, draws: u64, tick: &(dyn Fn() + Sync)) -> Result<()> {
+        let Question { conditions, flows, seed, .. } = *question;
+        let known = self.paths.len();
+        let drawn = (known as u64..draws).into_par_iter().map(|nth| fitting(question, nth));
+        self.paths.extend(drawn.collect::<Result<Vec<Path>>>()?);
+        self.rows.resize_with(flows.len(), Vec::new);
+        let new = &self.paths[known..];
+        for (flow, rows) in flows.iter().zip(&mut self.rows) {
             let one = |(nth, path): (usize, &Path)| {
-                let row = path.run(conditions, flow, seed.wrapping_add(nth as u64));
+                let row = path.run(conditions, flow, seed.wrapping_add((known + nth) as u64));
                 tick();
                 row
             };
-            paths.par_iter().enumerate().map(one).collect::<Result<Vec<Row>>>()
-        })
-        .collect::<Result<_, _>>()?;
+            rows.extend(new.par_iter().enumerate().map(one).collect::<Result<Vec<Row>>>()?);
+        }
+        Ok(())
+    }
+}
+
+/// Path number `nth`: of a measured one, of several drawn that on which the current algorithm does most nearly what was measured.
+fn fitting(question: &Question<'_>, nth: u64) -> Result<Path> {
+    let Question { population, conditions, flows, seed, .. } = *question;
+    let mut paths = population.draw_alternatives(seed, nth);
+    let mut best = (f64::INFINITY, 0);
+    for (which, path) in paths.iter().enumerate() {
+        if let Some(measured) = path.measured {
+            let row = path.run(conditions, &flows[0], seed.wrapping_add(nth))?;
+            let distance = measured.distance(&row);
+            if distance < best.0 {
+                best = (distance, which);
+            }
+        }
+    }
+    Ok(paths.swap_remove(best.1))
+}
+
+/// Compares the candidates on the paths of a question.
+pub fn advise(question: &Question<'_>, tick: &(dyn Fn() + Sync)) -> Result<Advice> {
+    let mut runs = Runs::default();
+    runs.extend(question, question.draws, tick)?;
+    evaluate(question, &runs)
+}
+
+/// The same, with twice as many paths until two choices in a row agree and the last one is sure, or `max` are drawn.
+pub fn advise_until_stable(question: &Question<'_>, max: u64, tick: &(dyn Fn() + Sync)) -> Result<Advice> {
+    let mut runs = Runs::default();
+    let (mut draws, mut before) = (question.draws, None);
+    loop {
+        runs.extend(question, draws, tick)?;
+        let advice = evaluate(question, &runs)?;
+        if draws >= max || (advice.sure >= SURE && before == Some(advice.choice)) {
+            return Ok(advice);
+        }
+        before = Some(advice.choice);
+        draws = (2 * draws).min(max);
+    }
+}
+
+fn evaluate(question: &Question<'_>, runs: &Runs) -> Result<Advice> {
+    let Question { conditions, flows, objective, seed, .. } = *question;
+    let Runs { paths, rows } = runs;
     if rows.iter().flatten().all(|row| row.get(Metric::FirstGoodputBps) == 0.0) {
         return Err(Error::NothingDelivered);
     }
@@ -224,7 +336,8 @@ pub fn advise(question: &Question<'_>, tick: &(dyn Fn() + Sync)) -> Result<Advic
     let candidates = (0..flows.len()).map(|nth| candidate(nth, &mut rng)).collect();
     let lengths = paths.iter().map(|path| conditions.seconds(path));
     let seconds = lengths.fold((f64::INFINITY, 0.0_f64), |(low, high), s| (low.min(s), high.max(s)));
-    Ok(Advice { candidates, choice, sure, paths, worths, seconds })
+    let agreement = Agreement::of(paths, &rows[0]);
+    Ok(Advice { candidates, choice, sure, paths: paths.clone(), worths, seconds, agreement })
 }
 
 /// Splits the difference between two candidates' mean scores into reasons. Each reason's metric differs in the
@@ -304,71 +417,6 @@ fn ratio(own: &[f64], base: &[f64], rng: &mut Rng) -> Interval {
     ratios.sort_by(f64::total_cmp);
     let at = |share: f64| nearest_position(&ratios, share);
     if ratios.is_empty() { Interval::NONE } else { Interval { middle, low: at(0.025), high: at(0.975) } }
-}
-
-/// Quality of the advice on `paths` imprecisely known paths: the choice's score relative to the best in hindsight.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct AdviceQuality {
-    /// Paths judged.
-    pub paths: u64,
-    /// Mean score of the recommended candidates, relative to the best single choice for each path.
-    pub kept: f64,
-    /// The same for always keeping the current algorithm.
-    pub unchanged: f64,
-    /// Share of the paths on which the recommendation was the best choice, or within [`WORTH_A_CHANGE`] of it.
-    pub right: f64,
-}
-
-/// Draws paths, gives the adviser only ranges around each true value, and judges the choice with other random numbers.
-/// For rivals the adviser gets their number and the possible algorithms, not the actual ones.
-pub fn judge(
-    truth: &Population,
-    flows: &[String],
-    objective: Objective,
-    (paths, draws): (u64, u64),
-    seed: u64,
-    tick: &(dyn Fn() + Sync),
-) -> Result<AdviceQuality> {
-    /// Separates the seeds of the true paths from those of the adviser.
-    const APART: u64 = 1 << 40;
-    /// Runs of each true path.
-    const RUNS: u64 = 3;
-    /// Scores of the recommendation, of the current algorithm and of the best one, and the correctness of the advice.
-    struct PathScores {
-        got: f64,
-        unchanged: f64,
-        max: f64,
-        right: bool,
-    }
-    let one = |nth: u64| -> Result<PathScores> {
-        let path = truth.draw(seed ^ APART, nth);
-        let known = Population::of(path.roughly(truth.rival_flows()));
-        let seed = seed.wrapping_add(nth * 1000);
-        let conditions = &Conditions::default();
-        let question = Question { population: &known, conditions, flows, objective, draws, seed };
-        let advice = advise(&question, &|| ())?;
-        let truths: Vec<f64> = flows
-            .iter()
-            .map(|flow| {
-                let runs = (0..RUNS)
-                    .map(|run| path.run(conditions, flow, APART + nth * RUNS + run).map(|row| objective.of(&row)));
-                Ok(mean(&runs.collect::<Result<Vec<f64>>>()?))
-            })
-            .collect::<Result<_>>()?;
-        let max = truths.iter().copied().fold(0.0, f64::max);
-        tick();
-        let got = truths[advice.choice];
-        Ok(PathScores { got, unchanged: truths[0], max, right: got >= max * (1.0 - WORTH_A_CHANGE) })
-    };
-    let all: Vec<PathScores> = (0..paths).into_par_iter().map(one).collect::<Result<_, _>>()?;
-    let sum = |of: fn(&PathScores) -> f64| all.iter().map(of).sum::<f64>();
-    let max = sum(|one| one.max);
-    Ok(AdviceQuality {
-        paths,
-        kept: sum(|one| one.got) / max,
-        unchanged: sum(|one| one.unchanged) / max,
-        right: all.iter().filter(|one| one.right).count() as f64 / paths as f64,
-    })
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::policy::conditions;
-use super::{Advice, Figure, Question, advise, page};
+use super::{Advice, DRAWS_GROW, Figure, Question, advise_until_stable, page};
 use crate::choose::objective::Objective;
 use crate::measured::Evidence;
 use crate::paths::{Conditions, Kind, KindSpec, Population};
@@ -53,7 +53,8 @@ pub struct Request {
     pub algorithms: Vec<String>,
     /// Name of the objective; `balanced` if there is none.
     pub objective: Option<String>,
-    /// Number of paths to draw; 24 if there is none, 8 if everything is known, or fewer if runs are costly.
+    /// Number of paths to draw. If there is none: 24, 8 if everything is known, or fewer if runs are costly, and up to four times as
+    /// many until the choice is stable.
     pub draws: Option<u64>,
     /// Duration of each run in simulated time; from the path if there is none.
     pub duration: Option<String>,
@@ -69,6 +70,8 @@ pub struct Prepared {
     flows: Vec<String>,
     objective: Objective,
     draws: u64,
+    /// Number of paths up to which more are drawn if the choice is not stable.
+    draws_max: u64,
     seed: u64,
     said: Vec<String>,
 }
@@ -99,9 +102,13 @@ impl Request {
         let usual = if population.is_one_path() { DRAWS_KNOWN } else { DRAWS };
         let flows = self.flows(measured.as_deref())?;
         let draws = self.draws.unwrap_or(usual);
-        let mut prepared = Prepared { population, conditions, flows, objective, draws, seed: self.seed, said };
-        if self.draws.is_none() && self.duration.is_none() {
-            (prepared.draws, prepared.conditions) = prepared.question().affordable();
+        let seed = self.seed;
+        let mut prepared = Prepared { population, conditions, flows, objective, draws, draws_max: draws, seed, said };
+        if self.draws.is_none() {
+            if self.duration.is_none() {
+                (prepared.draws, prepared.conditions) = prepared.question().affordable();
+            }
+            prepared.draws_max = DRAWS_GROW * prepared.draws;
         }
         Ok(prepared)
     }
@@ -135,9 +142,25 @@ impl Request {
         if let Some(population) = &self.population {
             return Ok((population.clone(), Vec::new(), None));
         }
-        let mut spec = self.evidence.as_ref().map_or_else(KindSpec::unknown, |(_, evidence)| evidence.spec.clone());
+        let mut specs = self.evidence.as_ref().map_or_else(Vec::new, |(_, evidence)| evidence.specs.clone());
+        if specs.is_empty() {
+            specs.push(KindSpec::unknown());
+        }
+        let own_rate = own_rate(conditions)?;
+        for spec in &mut specs {
+            self.complete(spec, own_rate.as_deref())?;
+        }
+        // Where everything is given, what was measured on each path makes no difference.
+        specs.dedup();
+        let population = Population::of_all(specs.iter().map(Kind::parse).collect::<Result<_>>()?);
+        let (said, current) =
+            self.evidence.as_ref().map_or((Vec::new(), None), |(_, one)| (one.said.clone(), one.current.clone()));
+        Ok((population, said, current))
+    }
+
+    /// Replaces what was measured of a path by what was asked for; rate and RTT must then be known.
+    fn complete(&self, spec: &mut KindSpec, own_rate: Option<&str>) -> Result<()> {
         for (text, own) in [
-            (&self.rate, &mut spec.rate),
             (&self.rtt, &mut spec.rtt),
             (&self.buffer, &mut spec.buffer),
             (&self.loss, &mut spec.loss),
@@ -150,8 +173,10 @@ impl Request {
         if let Some(flows) = &self.rival_flows {
             spec.rival_flows.clone_from(flows);
         }
-        if let Some(rate) = own_rate(conditions)? {
-            spec.rate = rate;
+        if let Some(rate) = own_rate.or(self.rate.as_deref()) {
+            // It is the link's, and another than the measurement's.
+            rate.clone_into(&mut spec.rate);
+            spec.measured = None;
         }
         if let (true, Some((name, Evidence { no_rate: Some(reason), .. }))) = (spec.rate.is_empty(), &self.evidence) {
             return Err(Error::NoRate { file: name.clone(), reason: reason.clone() });
@@ -161,10 +186,7 @@ impl Request {
                 return Err(Error::at(place)(Error::PathUnknown));
             }
         }
-        let population = Population::of(Kind::parse(&spec)?);
-        let (said, current) =
-            self.evidence.as_ref().map_or((Vec::new(), None), |(_, one)| (one.said.clone(), one.current.clone()));
-        Ok((population, said, current))
+        Ok(())
     }
 
     /// Conditions of every path.
@@ -217,9 +239,9 @@ impl Prepared {
         }
     }
 
-    /// Returns the number of runs of the answer.
+    /// Returns the largest number of runs of the answer.
     pub fn runs(&self) -> usize {
-        self.flows.len() * usize::try_from(self.draws).unwrap_or(usize::MAX)
+        self.flows.len() * usize::try_from(self.draws_max).unwrap_or(usize::MAX)
     }
 
     /// Divides the request into one for each class of its population; [`policy`](super::policy) makes one policy of the answers. Each
@@ -236,7 +258,7 @@ impl Prepared {
 
     /// Runs every candidate on every path; `tick` is called after each run.
     pub fn answer(self, tick: &(dyn Fn() + Sync)) -> Result<Answer> {
-        let advice = advise(&self.question(), tick)?;
+        let advice = advise_until_stable(&self.question(), self.draws_max, tick)?;
         let Self { population, conditions, objective, seed, said, .. } = self;
         Ok(Answer { advice, objective, population, conditions, said, seed })
     }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use bbrlab_stats::number::{or_dash, significant};
 
-use super::{Advice, Candidate, DRAWS_LEAST, Figure, Reason, SURE, WORTH_A_CHANGE};
+use super::{Advice, Agreement, Candidate, DRAWS_LEAST, Figure, Reason, SURE, WORTH_A_CHANGE};
 use crate::choose::objective::Objective;
 use crate::comparison::Interval;
 
@@ -59,10 +59,29 @@ pub fn share(share: f64) -> String {
 pub fn verdict(advice: &Advice) -> String {
     let choice = &advice.candidates[advice.choice].flow;
     match advice.choice {
+        _ if is_off(advice) => "No advice".to_owned(),
+        _ if advice.sure < SURE => "No clear winner".to_owned(),
         0 => format!("Keep {choice}"),
-        _ if advice.sure >= SURE => format!("Use {choice}"),
-        _ => format!("Perhaps {choice}"),
+        _ => format!("Use {choice}"),
     }
+}
+
+/// True if the simulation of the algorithm in use contradicts the measurement.
+fn is_off(advice: &Advice) -> bool {
+    advice.agreement.is_some_and(|agreement| agreement.is_off())
+}
+
+/// The algorithm in use, simulated and measured.
+fn beside(advice: &Advice, agreement: &Agreement) -> String {
+    let [own, seen] = agreement.rtt_ratio;
+    format!(
+        "{} simulated on {} of the measured paths: RTT {} × the base RTT (measured {} ×), goodput {} % of the measured",
+        advice.candidates[0].flow,
+        agreement.paths,
+        number(own),
+        number(seen),
+        number(100.0 * agreement.goodput)
+    )
 }
 
 pub fn headline(advice: &Advice, objective: Objective) -> String {
@@ -75,6 +94,17 @@ pub fn headline(advice: &Advice, objective: Objective) -> String {
         _ if advice.sure >= SURE => format!("sure: {sure}"),
         _ => format!("not sure: {sure}"),
     };
+    if let Some(agreement) = advice.agreement.as_ref().filter(|agreement| agreement.is_off()) {
+        return format!(
+            "No advice: the simulation contradicts the measurement. {}. The paths are others than those that were measured: policed, \
+             limited by the receiver, or shared with traffic that is not in the measurement.",
+            beside(advice, agreement)
+        );
+    }
+    let is_sure = advice.sure >= SURE || (advice.paths.len() as u64) < DRAWS_LEAST;
+    if advice.choice == 0 && !is_sure {
+        return format!("No clear winner for the objective {} ({sure}); keep {}.", objective.name, current.flow);
+    }
     if advice.choice == 0 {
         return format!(
             "Don't change: {} is the best here, or within {:.0} % of it, for the objective {} ({sure}).",
@@ -86,9 +116,19 @@ pub fn headline(advice: &Advice, objective: Objective) -> String {
     let percent = |ratio: f64| format!("{:+.0} %", 100.0 * (ratio - 1.0));
     let gain = choice.score_gain;
     // Advice that another draw of paths would not give is not presented as certain.
-    let verb = if advice.sure >= SURE { "Use" } else { "Perhaps" };
+    if !is_sure {
+        return format!(
+            "No clear winner: {} against {} scores {} ({} … {}) for the objective {} ({sure}).",
+            choice.flow,
+            current.flow,
+            percent(gain.middle),
+            percent(gain.low),
+            percent(gain.high),
+            objective.name
+        );
+    }
     format!(
-        "{verb} {} instead of {}: it scores {} ({} … {}) for the objective {} ({sure}).",
+        "Use {} instead of {}: it scores {} ({} … {}) for the objective {} ({sure}).",
         choice.flow,
         current.flow,
         percent(gain.middle),
@@ -139,6 +179,11 @@ fn said(reason: &Reason, own: &str, other: &str) -> String {
         Figure::Retransmitted => format!("it retransmits {a} %, {other} {b} % ({part})"),
         Figure::Others => format!("its rivals get {a} % of their fair share, with {other} {b} % ({part})"),
     }
+}
+
+/// The simulation of the algorithm in use held against the measurement, if there is one.
+pub fn checked(advice: &Advice) -> Option<String> {
+    advice.agreement.as_ref().map(|agreement| beside(advice, agreement))
 }
 
 /// Warnings: large effects on others, and other caveats.

@@ -5,14 +5,14 @@
 
 use std::collections::BTreeMap;
 
-use bbrlab_core::AlgorithmConfig;
 use serde_json::Value;
 
-use crate::paths::KindSpec;
 use crate::ss::{Fields, addresses};
 use crate::{Error, Result};
-use bbrlab_stats::plural::counted;
-use bbrlab_stats::quantile::nearest_position;
+
+mod evidence;
+
+pub use evidence::{Evidence, evidence};
 
 /// One connection: its newest counters, its best rate, its range of RTTs.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -35,27 +35,11 @@ pub struct Connection {
     pub again: Option<f64>,
 }
 
-/// Evidence from connections about their paths.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Evidence {
-    /// Ranges; an unknown rate or RTT is left empty.
-    pub spec: KindSpec,
-    /// Statements of the evidence, one sentence each.
-    pub said: Vec<String>,
-    /// Reason why there is no rate, if there is none.
-    pub no_rate: Option<String>,
-    /// Current algorithm in the syntax of `--flow`.
-    pub current: Option<String>,
-}
-
 /// Payload of a full packet, for counters in segments.
 const SEGMENT: f64 = 1448.0;
-/// Share trimmed from both ends of a range, as rates and RTTs of real users scatter. Ours.
-const TRIM: f64 = 0.1;
-/// Minimum bytes sent for a connection's counters to count: most are past start-up by then. Ours.
-const ENOUGH: f64 = 1e6;
-/// Maximum random loss assumed where the counters cannot exclude it. Ours, as where nothing is known.
-const LOSS_UNSEEN: f64 = 1e-3;
+/// Share of the rate given by iperf3's `-b` from which a stream was limited by it. Ours.
+const TOLD: f64 = 0.9;
+
 /// Reads a text in any of the three formats.
 pub fn read(text: &str) -> Result<Vec<Connection>> {
     let head = text.trim_start();
@@ -173,18 +157,22 @@ fn iperf3(text: &str) -> Result<Vec<Connection>> {
         return Err(Error::Udp);
     }
     let cc = value["end"]["sender_tcp_congestion"].as_str().map(str::to_owned);
+    // `-b`: the rate that one stream was told to send. One that came close was limited by that.
+    let told = value["start"]["test_start"]["target_bitrate"].as_f64().filter(|bps| *bps > 0.0);
     let host = |key: &str| value["start"]["connected"][0][key].as_str().unwrap_or("iperf3").to_owned();
     let (local, peer) = (host("local_host"), host("remote_host"));
     let streams = value["end"]["streams"].as_array().cloned().unwrap_or_default();
     let mut found = Vec::new();
     for (nth, stream) in streams.iter().enumerate() {
         let sender = &stream["sender"];
+        let rate = stream["receiver"]["bits_per_second"].as_f64().or_else(|| sender["bits_per_second"].as_f64());
+        let is_app_limited = told.zip(rate).is_some_and(|(told, rate)| rate >= TOLD * told);
         let micros = |key: &str| sender[key].as_f64().filter(|micros| *micros > 0.0).map(|micros| micros / 1e6);
         found.push(Connection {
             ends: Some((format!("{local}:{nth}"), format!("{peer}:{nth}"))),
             cc: cc.clone(),
-            rate_bps: stream["receiver"]["bits_per_second"].as_f64().or_else(|| sender["bits_per_second"].as_f64()),
-            is_app_limited: false,
+            rate_bps: rate.filter(|_| !is_app_limited),
+            is_app_limited,
             min_rtt_s: micros("min_rtt"),
             rtt_s: micros("mean_rtt"),
             sent: sender["bytes"].as_f64(),
@@ -236,200 +224,10 @@ fn records(text: &str) -> Result<Vec<Connection>> {
     Ok(found)
 }
 
-/// The connections between two hosts, which share one path.
-#[derive(Clone, Debug, Default)]
-struct HostPair {
-    rate_bps: Option<f64>,
-    is_app_limited: bool,
-    min_rtt_s: Option<f64>,
-    rtt_s: Option<f64>,
-    /// Bytes sent by the connections that report both counters.
-    sent: f64,
-    again: f64,
-    is_counted: bool,
-    /// Maximum loss of a CUBIC or Reno flow here, by its window.
-    bound: Option<f64>,
-}
-
-impl HostPair {
-    fn of(connections: &[&Connection]) -> Self {
-        let enough = |one: &&&Connection| one.sent.is_none_or(|sent| sent >= ENOUGH);
-        let own: Vec<&Connection> = connections.iter().filter(enough).copied().collect();
-        let rates: Vec<f64> = own.iter().filter_map(|one| one.rate_bps).filter(|rate| *rate > 0.0).collect();
-        let rtts =
-            |of: fn(&Connection) -> Option<f64>| connections.iter().filter_map(move |one| of(one)).filter(|s| *s > 0.0);
-        let counted: Vec<(f64, f64)> = own.iter().filter_map(|one| one.sent.zip(one.again)).collect();
-        Self {
-            rate_bps: (!rates.is_empty()).then(|| rates.iter().sum()),
-            is_app_limited: own.iter().any(|one| one.is_app_limited),
-            min_rtt_s: rtts(|one| one.min_rtt_s).reduce(f64::min),
-            rtt_s: rtts(|one| one.rtt_s).reduce(f64::max),
-            sent: counted.iter().map(|(sent, _)| sent).sum(),
-            again: counted.iter().map(|(_, again)| again).sum(),
-            is_counted: !counted.is_empty(),
-            bound: own.iter().filter_map(|one| most_loss(one)).reduce(f64::min),
-        }
-    }
-
-    /// Maximum random loss that the counters allow. Losses of start-up are excluded: at most what path and queue hold.
-    /// Nor can a loss-based flow have kept its window at a higher loss than its response function allows.
-    fn loss(&self) -> Option<f64> {
-        if !self.is_counted || self.sent <= 0.0 {
-            return None;
-        }
-        let (min_rtt, rtt) = (self.min_rtt_s.unwrap_or(0.0), self.rtt_s.or(self.min_rtt_s).unwrap_or(0.0));
-        let start_up = self.rate_bps.unwrap_or(0.0) / 8.0 * (rtt.max(min_rtt) + min_rtt);
-        let seen = (self.again - start_up).max(0.0) / self.sent;
-        // Zero losses in n packets exclude, at 95 %, a share of 3/n and more.
-        let unseen = (3.0 * SEGMENT / self.sent).min(LOSS_UNSEEN);
-        Some(seen.max(unseen).min(self.bound.unwrap_or(1.0)).min(0.5))
-    }
-}
-
-/// Loss at which CUBIC (RFC 9438, section 5.2), or Reno, sustains this connection's mean window; doubled, as a single
-/// connection may deviate from the mean.
-fn most_loss(connection: &Connection) -> Option<f64> {
-    let cubic = match connection.cc.as_deref()? {
-        "cubic" => true,
-        "reno" => false,
-        _ => return None,
-    };
-    let rtt = connection.rtt_s.or(connection.min_rtt_s)?;
-    let window = connection.rate_bps? * rtt / 8.0 / SEGMENT;
-    if window <= 1.0 {
-        return None;
-    }
-    let reno = 1.5 / (window * window);
-    let by_cubic = (1.054 * rtt.powf(0.75) / window).powf(4.0 / 3.0);
-    Some(2.0 * if cubic { reno.max(by_cubic) } else { reno })
-}
-
-/// Derives ranges from the connections, with the reasoning in words.
-pub fn evidence(connections: &[Connection]) -> Evidence {
-    let away: Vec<&Connection> = connections.iter().filter(|one| !one.is_loopback()).collect();
-    let used = if away.is_empty() { connections.iter().collect() } else { away };
-    let paths = paths(&used);
-    let mut said = vec![count_of(&used, paths.len(), connections.len() - used.len())];
-    let mut spec = KindSpec::unknown();
-    let rates: Vec<f64> = paths.iter().filter_map(|path| path.rate_bps).collect();
-    let no_rate = rates.is_empty().then(|| no_rate(&used, &paths));
-    if let Some((low, high)) = trimmed(rates) {
-        spec.rate = format!("{:.0}bit..{:.0}bit", low.max(8.0), high.max(8.0));
-        said.push(format!("rate: {} Mbit/s, what was delivered on a path", span(low / 1e6, high / 1e6, 3)));
-    }
-    if let Some((shortest, longest)) = trimmed(paths.iter().filter_map(|path| path.min_rtt_s).collect()) {
-        spec.rtt = format!("{:.0}us..{:.0}us", (shortest * 1e6).max(1.0), (longest * 1e6).max(1.0));
-        said.push(format!("RTT: {} ms, the smallest of each path", span(shortest * 1e3, longest * 1e3, 1)));
-        // The observed queue fits into the buffer; its full size is unknown.
-        let risen = paths.iter().filter_map(|path| Some(path.rtt_s? - path.min_rtt_s?)).filter(|risen| *risen > 0.0);
-        let queue = trimmed(risen.collect()).map_or(0.0, |(_, high)| high);
-        let (low, high) = (queue.max(0.3 * shortest), (8.0 * longest).max(2.0 * queue));
-        spec.buffer = format!("{:.0}us..{:.0}us", (low * 1e6).max(1.0), (high * 1e6).max(1.0));
-        said.push(format!("buffer: at least the {:.1} ms that RTTs rose by, up to {:.0} ms", queue * 1e3, high * 1e3));
-    }
-    match trimmed(paths.iter().filter_map(HostPair::loss).collect()) {
-        Some((_, high)) => {
-            spec.loss = format!("0%..{:.5}%", (100.0 * high).max(0.00001));
-            let (sent, again) = paths.iter().fold((0.0, 0.0), |sum, path| (sum.0 + path.sent, sum.1 + path.again));
-            said.push(format!(
-                "random loss: at most {:.4} %, for the losses of start-up and of a full queue are not random; {:.4} % was \
-                 retransmitted in all",
-                100.0 * high,
-                100.0 * again / sent.max(1.0)
-            ));
-        }
-        None => said.push(format!("random loss: {}, assumed, as the counters do not show it", spec.loss)),
-    }
-    let current = current(&used, &mut said);
-    Evidence { spec, said, no_rate, current }
-}
-
-fn paths(connections: &[&Connection]) -> Vec<HostPair> {
-    let mut grouped: BTreeMap<(String, String), Vec<&Connection>> = BTreeMap::new();
-    for (nth, one) in connections.iter().enumerate() {
-        // A connection without a known peer is on a path of its own.
-        grouped.entry(one.hosts().unwrap_or_else(|| (String::new(), nth.to_string()))).or_default().push(one);
-    }
-    grouped.values().map(|own| HostPair::of(own)).collect()
-}
-
-fn count_of(used: &[&Connection], paths: usize, loopback: usize) -> String {
-    let mut text = format!("{} on {}", counted(used.len(), "connection"), counted(paths, "path"));
-    if paths < used.len() {
-        text += " (those between the same two hosts share one)";
-    }
-    if loopback > 0 {
-        text += &format!("; {} over loopback left out", counted(loopback, "connection"));
-    }
-    if paths >= 10 {
-        text += "; a tenth of the paths is dropped at either end of each range";
-    }
-    text
-}
-
-fn no_rate(used: &[&Connection], paths: &[HostPair]) -> String {
-    let max = used.iter().filter_map(|one| one.sent).reduce(f64::max);
-    match max {
-        Some(max) if max < ENOUGH => format!(
-            "not enough data: {} sent {:.1} kB at most, and start-up alone takes about 1 MB; record a longer transfer, \
-             or say --rate",
-            if used.len() == 1 { "the one connection" } else { "its connections" },
-            max / 1e3
-        ),
-        _ if paths.iter().any(|path| path.is_app_limited) => {
-            "not enough data: every connection that sent enough was limited by its application (app_limited), so none shows \
-             the link's rate; record a bulk transfer, or give --rate"
-                .to_owned()
-        }
-        _ => "not enough data: no connection shows a delivery rate; record a bulk transfer, or give --rate".to_owned(),
-    }
-}
-
-/// Returns the algorithm with the most bytes sent.
-fn current(used: &[&Connection], said: &mut Vec<String>) -> Option<String> {
-    let mut bytes: BTreeMap<&str, f64> = BTreeMap::new();
-    for one in used {
-        if let Some(cc) = &one.cc {
-            *bytes.entry(cc).or_default() += one.sent.unwrap_or(1.0).max(1.0);
-        }
-    }
-    let (name, own) = bytes.iter().max_by(|a, b| a.1.total_cmp(b.1))?;
-    let share = 100.0 * own / bytes.values().sum::<f64>();
-    let of = if bytes.len() > 1 { format!(" ({share:.0} % of the bytes)") } else { String::new() };
-    // `bbrlab host` gives our own algorithms names that a kernel accepts.
-    let own = name.strip_prefix("bbrlab_").unwrap_or(name).replace('_', "-");
-    let known = match own.as_str() {
-        "bbr" => "bbr1",
-        "bbr3" => "bbr3-linux",
-        own if AlgorithmConfig::named(own).is_some() => own,
-        _ => {
-            said.push(format!("in use: {name}{of}, which bbrlab does not have; compared with cubic instead"));
-            return None;
-        }
-    };
-    said.push(format!("in use: {name}{of}{}", if *name == known { String::new() } else { format!(", here {known}") }));
-    Some(known.to_owned())
-}
-
-/// Smallest and largest value after trimming a tenth at either end.
-fn trimmed(mut values: Vec<f64>) -> Option<(f64, f64)> {
-    if values.is_empty() {
-        return None;
-    }
-    values.sort_by(f64::total_cmp);
-    // With few values, none is trimmed.
-    let trim = if values.len() >= 10 { TRIM } else { 0.0 };
-    Some((nearest_position(&values, trim), nearest_position(&values, 1.0 - trim)))
-}
-
-fn span(low: f64, high: f64, places: usize) -> String {
-    let (low, high) = (format!("{low:.places$}"), format!("{high:.places$}"));
-    if low == high { low } else { format!("{low} to {high}") }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::paths::KindSpec;
 
     /// Output of `ss -tin` with one connection.
     fn call(ends: &str, details: &str) -> String {
@@ -440,9 +238,15 @@ mod tests {
         evidence(&read(text).unwrap())
     }
 
+    /// The only path.
+    fn path(evidence: &Evidence) -> &KindSpec {
+        assert_eq!(evidence.specs.len(), 1, "{evidence:?}");
+        &evidence.specs[0]
+    }
+
     /// Maximum random loss, per cent.
     fn loss(evidence: &Evidence) -> f64 {
-        evidence.spec.loss.trim_start_matches("0%..").trim_end_matches('%').parse().unwrap()
+        path(evidence).loss.trim_start_matches("0%..").trim_end_matches('%').parse().unwrap()
     }
 
     const ENDS: &str = "10.0.0.1:443 10.0.0.2:5000";
@@ -493,7 +297,7 @@ mod tests {
     #[test]
     fn a_sender_without_data_says_nothing_of_the_rate_and_that_is_said() {
         let found = of("rtt:41.9/0.5 minrtt:40.1 delivery_rate 9556208bps app_limited busy:1s");
-        assert_eq!((found.spec.rate.as_str(), found.spec.rtt.as_str()), ("", "40100us..40100us"));
+        assert_eq!((path(&found).rate.as_str(), path(&found).rtt.as_str()), ("", "40100us"));
         assert!(found.no_rate.unwrap().contains("limited by its application"));
         let csv = "tcpi_min_rtt,tcpi_delivery_rate,tcpi_delivery_rate_app_limited\n20000,1000,1\n20000,2000,0\n";
         assert_eq!(read(csv).unwrap().iter().filter_map(|one| one.rate_bps).collect::<Vec<_>>(), [16_000.0]);
@@ -502,7 +306,7 @@ mod tests {
     #[test]
     fn a_few_kilobytes_are_not_enough_data() {
         let found = of(&call(ENDS, "cubic rtt:41.9/0.5 minrtt:40.1 cwnd:10 bytes_sent:4500 delivery_rate 955Kbps"));
-        assert_eq!(found.spec.rate, "");
+        assert_eq!(path(&found).rate, "");
         let why = found.no_rate.unwrap();
         assert!(why.starts_with("not enough data: the one connection sent 4.5 kB"), "{why}");
     }
@@ -512,7 +316,7 @@ mod tests {
         let stream = r#"{"sender":{"bytes":12500000,"bits_per_second":1e7,"retransmits":0,"min_rtt":20000,
             "mean_rtt":30000},"receiver":{"bits_per_second":1e7}}"#;
         let found = of(&format!("{{\"end\":{{\"streams\":[{stream},{stream},{stream}]}}}}"));
-        assert_eq!(found.spec.rate, "30000000bit..30000000bit");
+        assert_eq!(path(&found).measured.unwrap().rate_bps, 3e7);
         assert!(found.said[0].starts_with("3 connections on 1 path"), "{:?}", found.said);
     }
 
@@ -532,10 +336,10 @@ mod tests {
         let details =
             "bbr rtt:60/1 minrtt:40 cwnd:400 bytes_sent:200000000 bytes_retrans:1200000 delivery_rate 100Mbps";
         let start_up = of(&call(ENDS, details));
-        assert!(loss(&start_up) < 0.01, "{}", start_up.spec.loss);
+        assert!(loss(&start_up) < 0.01, "{}", path(&start_up).loss);
         // Ten times that cannot come from start-up.
         let random = of(&call(ENDS, &details.replace("1200000", "12000000")));
-        assert!((5.0..6.0).contains(&loss(&random)), "{}", random.spec.loss);
+        assert!((5.0..6.0).contains(&loss(&random)), "{}", path(&random).loss);
     }
 
     #[test]
@@ -560,7 +364,7 @@ mod tests {
         let details = "cubic rtt:0.05/0.01 minrtt:0.02 cwnd:10 bytes_sent:20000000 delivery_rate 9000Mbps";
         let far = "cubic rtt:30/1 minrtt:20 cwnd:10 bytes_sent:2000000 delivery_rate 20Mbps";
         let found = of(&(call("127.0.0.1:80 127.0.0.1:5000", details) + &*call(ENDS, far)));
-        assert_eq!(found.spec.rate, "20000000bit..20000000bit");
+        assert_eq!(path(&found).measured.unwrap().rate_bps, 2e7);
         assert!(found.said[0].contains("1 connection over loopback left out"), "{:?}", found.said);
     }
 
@@ -575,7 +379,46 @@ mod tests {
             ..Connection::default()
         };
         let found = evidence(&[one.clone(), one.clone(), one]);
-        crate::paths::Kind::parse(&found.spec).unwrap();
-        assert!(found.spec.buffer.starts_with("30000us"), "{found:?}");
+        assert_eq!(found.specs.len(), 3);
+        for spec in &found.specs {
+            crate::paths::Kind::parse(spec).unwrap();
+            assert!(spec.buffer.starts_with("30000us"), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn what_was_measured_on_a_path_stays_together() {
+        let one = |nth: u32, rate_bps: f64, min_rtt_s: f64, rise: f64| Connection {
+            ends: Some((format!("10.0.0.1:{nth}"), format!("10.1.0.{nth}:443"))),
+            cc: Some("cubic".to_owned()),
+            rate_bps: Some(rate_bps),
+            min_rtt_s: Some(min_rtt_s),
+            rtt_s: Some(min_rtt_s * rise),
+            sent: Some(5e7),
+            again: Some(1e4),
+            ..Connection::default()
+        };
+        let found = evidence(&[one(1, 100e6, 0.01, 2.0), one(2, 2e6, 0.2, 1.0)]);
+        let [slow, fast] = &found.specs[..] else { panic!("{found:?}") };
+        assert_eq!((slow.rtt.as_str(), fast.rtt.as_str()), ("200000us", "10000us"));
+        // A loss-based flow keeps the queue between 0.7 of all and all: (10 ms + 0.3 x 10 ms) / 0.7.
+        assert_eq!(fast.buffer, "10000us..18571us");
+        assert_eq!(slow.buffer, "60000us..1600000us", "no queue tells nothing of the buffer");
+        let measured = fast.measured.unwrap();
+        assert_eq!((measured.rate_bps, measured.rtt_ratio, measured.retransmit_ratio), (100e6, Some(2.0), Some(2e-4)));
+    }
+
+    #[test]
+    fn a_rate_that_iperf3_was_told_is_no_rate_of_the_path() {
+        let json = |told: f64| {
+            format!(
+                r#"{{"start":{{"test_start":{{"protocol":"TCP","target_bitrate":{told}}}}},"end":{{"streams":[{{"sender":{{"bytes":14480000,
+                "min_rtt":20000,"mean_rtt":30000}},"receiver":{{"bits_per_second":4.9e7}}}}]}}}}"#
+            )
+        };
+        let found = of(&json(5e7));
+        assert!(found.no_rate.unwrap().contains("limited by its application"));
+        assert_eq!(read(&json(0.0)).unwrap()[0].rate_bps, Some(4.9e7));
+        assert_eq!(read(&json(9e7)).unwrap()[0].rate_bps, Some(4.9e7));
     }
 }

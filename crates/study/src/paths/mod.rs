@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use bbrlab_core::Rng;
 use serde::{Deserialize, Serialize};
 
-use crate::sweep::Row;
+use crate::sweep::{Metric, Row};
 use crate::{Error, Result};
 use bbrlab_sim::scenario::{BitRate, FlowSpec, Problem, Ratio, Scenario, ScenarioFile, TimeSpan, read_toml};
 
@@ -20,6 +20,10 @@ const ROUNDS: f64 = 60.0;
 const LONGEST_S: f64 = 60.0;
 /// Bytes on the wire of a full packet.
 const PACKET: f64 = 1514.0;
+/// Paths drawn for each one that is to resemble a measurement. Ours.
+pub(crate) const ALTERNATIVES: usize = 24;
+/// Step of an additive sequence whose points are the most evenly spread. Source: the golden ratio's inverse.
+const GOLDEN: f64 = 0.618_033_988_749_894_9;
 /// Minimum loss of a range that begins at 0: below it a run of a minute has no loss. Ours.
 const LOSS_MIN: f64 = 1e-5;
 
@@ -110,7 +114,48 @@ pub struct KindSpec {
     /// Ports of its service, for a policy.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ports: Vec<u16>,
+    /// What was measured on the path.
+    #[serde(skip)]
+    pub measured: Option<Measured>,
 }
+
+/// Measurements of one path, to hold a simulation of it against.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Measured {
+    /// Delivered, bit/s.
+    pub rate_bps: f64,
+    /// Usual RTT over the smallest.
+    pub rtt_ratio: Option<f64>,
+    /// Retransmitted over sent.
+    pub retransmit_ratio: Option<f64>,
+}
+
+impl Measured {
+    /// Distance of a simulated run from the measurement; 1 is as far as two measurements of one path may be.
+    pub(crate) fn distance(&self, row: &Row) -> f64 {
+        let log = |simulated: f64, measured: f64, scale: f64| {
+            let ratio = (simulated / measured).ln().abs();
+            if ratio.is_finite() { ratio / scale } else { FAR }
+        };
+        let rtt = row.get(Metric::FirstRttP50Ms) / row.get(Metric::RttBaseMs);
+        let again = |ratio: f64| ratio + RETRANSMITS_SEEN;
+        let goodput = log(row.get(Metric::FirstGoodputBps), self.rate_bps, RATE_SPREAD);
+        let rtt = self.rtt_ratio.map_or(0.0, |seen| log(rtt, seen, RTT_SPREAD));
+        let retransmits = self
+            .retransmit_ratio
+            .map_or(0.0, |seen| log(again(row.get(Metric::FirstRetransmitRatio)), again(seen), RETRANSMITS_SPREAD));
+        goodput + rtt + retransmits
+    }
+}
+
+/// Spreads of rate and RTT between two measurements of one path, as logarithms; of retransmissions, which vary more. Ours.
+const RATE_SPREAD: f64 = 0.2;
+const RTT_SPREAD: f64 = 0.15;
+const RETRANSMITS_SPREAD: f64 = 1.0;
+/// Share of retransmissions below which two shares count as alike. Ours: one loss of start-up.
+const RETRANSMITS_SEEN: f64 = 3e-4;
+/// Distance of a run that delivered nothing.
+const FAR: f64 = 1e3;
 
 /// Default buffer if none is given. Source: ours; shallow switches to bloated home routers.
 fn any_buffer() -> String {
@@ -145,6 +190,7 @@ impl KindSpec {
             name: String::new(),
             clients: Vec::new(),
             ports: Vec::new(),
+            measured: None,
         }
     }
 }
@@ -171,6 +217,8 @@ pub struct Kind {
     pub(crate) clients: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) ports: Vec<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) measured: Option<Measured>,
 }
 
 impl Kind {
@@ -209,6 +257,7 @@ impl Kind {
             name: spec.name.clone(),
             clients: spec.clients.clone(),
             ports: spec.ports.clone(),
+            measured: spec.measured,
         };
         if kind.rtt_s.low < 1e-6 {
             return Err(Error::at("rtt")(Error::TooShort { found: format!("{:?}", spec.rtt), min: "1us" }));
@@ -245,7 +294,7 @@ impl Kind {
         let rivals = (0..count).map(rival).collect();
         let bdp = rate_bps / 8.0 * rtt_s;
         let bytes = if self.is_drain { rate_bps / 8.0 * buffer } else { bdp * buffer };
-        Path { rate_bps, rtt_s, buffer_bytes: bytes.max(PACKET), loss, rivals }
+        Path { rate_bps, rtt_s, buffer_bytes: bytes.max(PACKET), loss, rivals, measured: self.measured }
     }
 }
 
@@ -289,7 +338,17 @@ pub struct Population {
 impl Population {
     /// Creates a population of one class of paths.
     pub fn of(kind: Kind) -> Self {
-        Self { name: String::new(), kinds: vec![kind] }
+        Self::of_all(vec![kind])
+    }
+
+    /// Creates a population of several classes, which must not be empty.
+    pub(crate) fn of_all(kinds: Vec<Kind>) -> Self {
+        Self { name: String::new(), kinds }
+    }
+
+    /// True if its classes are measured paths.
+    pub(crate) fn is_measured(&self) -> bool {
+        self.kinds.iter().any(|kind| kind.measured.is_some())
     }
 
     /// Parses a population file; an error gives the path's number.
@@ -336,15 +395,32 @@ impl Population {
     /// Draws path number `nth` of those for `seed`.
     pub fn draw(&self, seed: u64, nth: u64) -> Path {
         let mut rng = Rng::derive(seed, nth);
+        self.kind(seed, nth, &mut rng).draw(&mut rng)
+    }
+
+    /// Draws several paths of the class of path number `nth`, of which the first is that path; only one if nothing was measured.
+    pub(crate) fn draw_alternatives(&self, seed: u64, nth: u64) -> Vec<Path> {
+        let mut rng = Rng::derive(seed, nth);
+        let kind = self.kind(seed, nth, &mut rng);
+        let count = if kind.measured.is_some() { ALTERNATIVES } else { 1 };
+        (0..count).map(|_| kind.draw(&mut rng)).collect()
+    }
+
+    fn kind(&self, seed: u64, nth: u64, rng: &mut Rng) -> &Kind {
         let all: f64 = self.kinds.iter().map(|kind| kind.weight).sum();
-        let mut at = rng.below(1 << 32) as f64 / (1u64 << 32) as f64 * all;
+        let unit = |value: u64| value as f64 / (1u64 << 32) as f64;
+        let mut at = match self.is_measured() {
+            // One point in each class is known: an additive sequence visits them evenly, however many are drawn.
+            true => (unit(Rng::derive(seed, u64::MAX).below(1 << 32)) + nth as f64 * GOLDEN).fract() * all,
+            false => unit(rng.below(1 << 32)) * all,
+        };
         for kind in &self.kinds {
             if at < kind.weight {
-                return kind.draw(&mut rng);
+                return kind;
             }
             at -= kind.weight;
         }
-        self.kinds[self.kinds.len() - 1].draw(&mut rng)
+        &self.kinds[self.kinds.len() - 1]
     }
 }
 
@@ -395,6 +471,9 @@ pub struct Path {
     pub loss: f64,
     /// Competing flows.
     pub rivals: Vec<String>,
+    /// What was measured on it.
+    #[serde(skip)]
+    pub measured: Option<Measured>,
 }
 
 impl Path {
@@ -442,6 +521,7 @@ impl Path {
             name: String::new(),
             clients: Vec::new(),
             ports: Vec::new(),
+            measured: None,
         }
     }
 
@@ -459,118 +539,4 @@ impl Path {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::choose::objective::Terms;
-    use crate::sweep::Metric;
-
-    fn spec(rate: &str, buffer: &str) -> KindSpec {
-        KindSpec { rate: rate.to_owned(), rtt: "40ms".to_owned(), buffer: buffer.to_owned(), ..KindSpec::unknown() }
-    }
-
-    #[test]
-    fn draws_stay_in_their_ranges_and_come_back_with_their_number() {
-        let population = Population::of(Kind::parse(&spec("1mbit..100mbit", "0.5bdp..2bdp")).unwrap());
-        for nth in 0..200 {
-            let path = population.draw(7, nth);
-            let buffer = path.buffer_bytes / (path.rate_bps / 8.0 * path.rtt_s);
-            assert!((1e6..=100e6).contains(&path.rate_bps) && path.rivals.len() <= 2, "{path:?}");
-            assert!((0.49..=2.01).contains(&buffer) || path.buffer_bytes == PACKET, "{path:?}");
-            assert!(path.loss == 0.0 || (LOSS_MIN..=0.001).contains(&path.loss), "{path:?}");
-            assert_eq!(path, population.draw(7, nth));
-        }
-        assert_ne!(population.draw(7, 1), population.draw(8, 1));
-    }
-
-    /// Trap: a range that began at 0 and ended at the smallest loss gave 0 · ∞, which is NaN.
-    #[test]
-    fn every_draw_of_a_range_that_begins_at_0_lies_in_it() {
-        for (loss, buffer, highest) in
-            [("0%..0.001%", "1bdp", 1e-5), ("0%..0.0001%", "1bdp", 1e-6), ("0%", "0ms..10ms", 0.0)]
-        {
-            let kind = Kind::parse(&KindSpec { loss: loss.to_owned(), ..spec("50mbit", buffer) }).unwrap();
-            for nth in 0..100 {
-                let path = Population::of(kind.clone()).draw(1, nth);
-                assert!((0.0..=highest).contains(&path.loss) && path.buffer_bytes.is_finite(), "{loss}: {path:?}");
-                path.scenario(&Conditions::default(), "bbr1", 1).unwrap();
-            }
-        }
-    }
-
-    #[test]
-    fn the_unit_of_a_range_s_end_is_that_of_its_beginning_too() {
-        let short = KindSpec { loss: "0.1..1%".to_owned(), ..spec("20..50mbit", "0.5..2bdp") };
-        let long = KindSpec { loss: "0.1%..1%".to_owned(), ..spec("20mbit..50mbit", "0.5bdp..2bdp") };
-        assert_eq!(Kind::parse(&short).unwrap(), Kind::parse(&long).unwrap());
-    }
-
-    #[test]
-    fn slips_are_named_by_their_key() {
-        for (rate, buffer, what) in [
-            ("fast", "1bdp", "rate: "),
-            ("2mbit..1mbit", "1bdp", "backwards"),
-            ("1mbit", "12p", "buffer: "),
-            ("1mbit", "-1bdp", "buffer: "),
-        ] {
-            let error = Kind::parse(&spec(rate, buffer)).unwrap_err().to_string();
-            assert!(error.contains(what), "{rate} {buffer}: {error}");
-        }
-        assert!(Population::from_toml("[[path]]\nrate = 1").unwrap_err().to_string().starts_with("line 2"));
-        assert!(Population::from_toml("path = []").unwrap_err().to_string().contains("at least one"));
-    }
-
-    /// Trap: parameters tuned without rivals took 93 % of a link beside CUBIC, without any warning.
-    #[test]
-    fn a_population_has_rivals_unless_it_says_otherwise() {
-        let file = |more: &str| Population::from_toml(&format!("[[path]]\nrate='5mbit'\nrtt='20ms'\n{more}")).unwrap();
-        assert!(file("").has_rivals() && !file("rivals='0'").has_rivals() && !file("").without_rivals().has_rivals());
-        let drawn = |population: &Population| (0..40).map(|nth| population.draw(1, nth).rivals.len()).max();
-        assert_eq!((drawn(&file("")), drawn(&file("").without_rivals())), (Some(2), Some(0)));
-    }
-
-    #[test]
-    fn rivals_are_drawn_from_what_they_may_be_and_run_beside_the_flow() {
-        let flows = ["cubic", "bbr1", "cubic,on=1s/off=1s"].map(str::to_owned).to_vec();
-        let spec = KindSpec { rivals: "3".to_owned(), rival_flows: flows.clone(), ..spec("5mbit", "1bdp") };
-        let kind = Kind::parse(&spec).unwrap();
-        let drawn: Vec<Path> = (0..20).map(|nth| Population::of(kind.clone()).draw(1, nth)).collect();
-        let rivals: BTreeSet<&String> = drawn.iter().flat_map(|path| &path.rivals).collect();
-        assert_eq!(rivals.into_iter().cloned().collect::<BTreeSet<_>>(), flows.into_iter().collect());
-        let row = drawn[0].run(&Conditions::default(), "bbr1", 1).unwrap();
-        assert_eq!((row.get(Metric::Flows), row.get(Metric::FirstFlows)), (4.0, 1.0));
-        let bad = KindSpec { rival_flows: vec!["cubic*2".to_owned()], ..spec };
-        assert!(Kind::parse(&bad).unwrap_err().to_string().starts_with("rival_flows: \"cubic*2\""));
-    }
-
-    #[test]
-    fn a_run_ends_by_its_packets_but_not_before_its_rounds() {
-        let path = Path { rate_bps: 10e9, rtt_s: 0.04, buffer_bytes: 5e7, loss: 0.0, rivals: Vec::new() };
-        let seconds = |packets: Option<f64>| Conditions { packets, ..Conditions::default() }.seconds(&path);
-        assert_eq!((seconds(None), seconds(Some(1.0))), (SHORTEST_S, 1.2));
-        assert!((seconds(Some(2e6)) - 2.42).abs() < 0.01);
-    }
-
-    #[test]
-    fn conditions_hold_on_every_path() {
-        let path = Path { rate_bps: 5e6, rtt_s: 0.02, buffer_bytes: 20_000.0, loss: 0.0, rivals: Vec::new() };
-        let keys = vec![("policer".to_owned(), "rate=1mbit,burst=10kB".to_owned())];
-        let policed = Conditions { keys, ..Conditions::default() };
-        let row = path.run(&policed, "bbr1", 1).unwrap();
-        assert!(row.get(Metric::GoodputBps) < 1.1e6);
-        assert_eq!((row.get(Metric::RateBps), row.get(Metric::CapacityBps)), (5e6, 1e6));
-        // Alone behind the policer, the flow gets most of its fair share.
-        let [share, ..] = Terms::of(&row.figures).0;
-        assert!(share > 0.8, "{share}");
-        let trace = Some(("t".to_owned(), "12\n".to_owned()));
-        let traced = Conditions { trace, ..Conditions::default() };
-        let row = path.run(&traced, "bbr1", 1).unwrap();
-        assert!((row.get(Metric::RateBps) - 1e6).abs() < 5e4, "{row}");
-    }
-
-    #[test]
-    fn a_path_runs() {
-        let path = Path { rate_bps: 5e6, rtt_s: 0.02, buffer_bytes: 20_000.0, loss: 0.0, rivals: all_cubic() };
-        let row = path.run(&Conditions::default(), "bbr1", 1).unwrap();
-        assert!(row.get(Metric::GoodputBps) > 4.5e6 && row.get(Metric::Flows) == 2.0, "{row}");
-    }
-}
+mod tests;
