@@ -272,7 +272,7 @@ fn shown(answer: &Answer) -> String {
     text += &tables(advice);
     let _ = writeln!(text, "\nWhy: {}", why(advice));
     if let Some(line) = checked(advice) {
-        let _ = writeln!(text, "Checked: {line}");
+        let _ = writeln!(text, "Checked: {line}.");
     }
     for line in warnings(advice) {
         let _ = writeln!(text, "Warning: {line}");

@@ -507,6 +507,45 @@ mod tests {
         }
     }
 
+    /// Goal: of measured connections, those paths are drawn on which the algorithm in use does what was measured.
+    #[test]
+    fn drawn_paths_do_what_was_measured_on_them() {
+        use crate::measured::{Connection, evidence};
+        let one = |nth: u32, rate_bps: f64, min_rtt_s: f64, rise: f64, again: f64| Connection {
+            ends: Some((format!("10.0.0.1:{nth}"), format!("10.1.0.{nth}:443"))),
+            cc: Some("cubic".to_owned()),
+            rate_bps: Some(rate_bps),
+            min_rtt_s: Some(min_rtt_s),
+            rtt_s: Some(min_rtt_s * rise),
+            sent: Some(5e7),
+            again: Some(again),
+            ..Connection::default()
+        };
+        // A link that is filled, one where random losses keep the window small, and one with half of a shared buffer.
+        let connections = [one(1, 9e6, 0.02, 2.0, 1e5), one(2, 3e6, 0.05, 1.02, 4e5), one(3, 5e6, 0.03, 1.5, 5e5)];
+        let request = |connections: &[Connection]| Request {
+            evidence: Some(("test".to_owned(), evidence(connections))),
+            draws: Some(12),
+            duration: Some("15s".to_owned()),
+            seed: 1,
+            ..Request::default()
+        };
+        let answer = request(&connections).prepare().unwrap().answer(&|| ()).unwrap();
+        let agreement = answer.advice.agreement.unwrap();
+        let [own, seen] = agreement.rtt_ratio;
+        assert!((0.8..1.25).contains(&(own / seen)) && (0.8..1.25).contains(&agreement.goodput), "{agreement:?}");
+        assert!(!agreement.is_off() && agreement.paths == 12);
+        // Each of the three is among the draws.
+        for rtt_s in [0.02, 0.05, 0.03] {
+            assert!(answer.advice.paths.iter().any(|path| (path.rtt_s - rtt_s).abs() < 1e-9), "{rtt_s}");
+        }
+        // A flow that fills a buffer of thirty round trips at a thousandth of a per cent of losses is none of CUBIC's.
+        let odd = [one(1, 9e6, 0.02, 1.0, 4e6)];
+        let answer = request(&odd).prepare().unwrap().answer(&|| ()).unwrap();
+        let said = text::headline(&answer.advice, answer.objective);
+        assert_eq!(answer.advice.is_clear(), !said.starts_with("No"), "{said}");
+    }
+
     #[test]
     fn fast_paths_are_drawn_less_often_and_run_for_a_shorter_time() {
         let ask = |rate: &str| {
