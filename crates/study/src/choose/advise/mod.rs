@@ -36,6 +36,8 @@ const PACKETS_ALL: f64 = 80e6;
 pub const DRAWS_LEAST: u64 = 8;
 /// Factor between simulation and measurement up to which the paths count as those that were measured. Ours.
 const AGREES: f64 = 2.0;
+/// Mean share of retransmissions from which simulation and measurement must agree on it too. Ours.
+const LOSSY: f64 = 0.02;
 /// Most that the number of drawn paths grows until the choice is stable. Ours: about a minute on two cores.
 pub const DRAWS_GROW: u64 = 4;
 /// Minimum share of the difference for a term to be listed as a reason. Ours.
@@ -176,29 +178,37 @@ pub struct Agreement {
     pub rtt_ratio: [f64; 2],
     /// Goodput over what was delivered.
     pub goodput: f64,
+    /// Retransmitted over sent, simulated and measured: means.
+    pub retransmit_ratio: [f64; 2],
 }
 
 impl Agreement {
     fn of(paths: &[Path], rows: &[Row]) -> Option<Self> {
-        let (mut logs, mut count) = ([0.0; 3], 0);
+        let (mut logs, mut again, mut count) = ([0.0; 3], [0.0; 2], 0);
         for (path, row) in paths.iter().zip(rows) {
             let Some((measured, seen)) = path.measured.and_then(|one| Some((one, one.rtt_ratio?))) else { continue };
             let own = row.get(Metric::FirstRttP50Ms) / row.get(Metric::RttBaseMs);
             let goodput = row.get(Metric::FirstGoodputBps) / measured.rate_bps;
             if own.is_finite() && own > 0.0 && goodput > 0.0 && seen > 0.0 {
                 logs.iter_mut().zip([own, seen, goodput]).for_each(|(sum, value)| *sum += value.ln());
+                let own = row.get(Metric::FirstRetransmitRatio);
+                again[0] += own;
+                again[1] += measured.retransmit_ratio.unwrap_or(own);
                 count += 1;
             }
         }
         let [own, seen, goodput] = logs.map(|sum| (sum / f64::from(count)).exp());
-        (count > 0).then_some(Self { paths: count as usize, rtt_ratio: [own, seen], goodput })
+        let retransmit_ratio = again.map(|sum| sum / f64::from(count));
+        (count > 0).then_some(Self { paths: count as usize, rtt_ratio: [own, seen], goodput, retransmit_ratio })
     }
 
     /// True if simulation and measurement differ too much for an advice.
     pub fn is_off(&self) -> bool {
-        let [own, seen] = self.rtt_ratio;
+        let ([own, seen], [again, again_seen]) = (self.rtt_ratio, self.retransmit_ratio);
         let is_far = |ratio: f64| !(1.0 / AGREES..=AGREES).contains(&ratio);
-        is_far(own / seen) || is_far(self.goodput)
+        // Few retransmissions vary much.
+        let is_lossy = again.max(again_seen) >= LOSSY;
+        is_far(own / seen) || is_far(self.goodput) || (is_lossy && is_far(again / again_seen))
     }
 }
 
@@ -539,11 +549,11 @@ mod tests {
         for rtt_s in [0.02, 0.05, 0.03] {
             assert!(answer.advice.paths.iter().any(|path| (path.rtt_s - rtt_s).abs() < 1e-9), "{rtt_s}");
         }
-        // A flow that fills a buffer of thirty round trips at a thousandth of a per cent of losses is none of CUBIC's.
-        let odd = [one(1, 9e6, 0.02, 1.0, 4e6)];
-        let answer = request(&odd).prepare().unwrap().answer(&|| ()).unwrap();
+        // As behind a policer: no path of a queue and random losses costs CUBIC 8 % and leaves it this rate without a rise of the RTT.
+        let policed = [one(1, 9e6, 0.02, 1.0, 4e6)];
+        let answer = request(&policed).prepare().unwrap().answer(&|| ()).unwrap();
         let said = text::headline(&answer.advice, answer.objective);
-        assert_eq!(answer.advice.is_clear(), !said.starts_with("No"), "{said}");
+        assert!(!answer.advice.is_clear() && said.starts_with("No advice"), "{said}");
     }
 
     #[test]

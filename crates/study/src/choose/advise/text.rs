@@ -73,14 +73,17 @@ fn is_off(advice: &Advice) -> bool {
 
 /// The algorithm in use, simulated and measured.
 fn beside(advice: &Advice, agreement: &Agreement) -> String {
-    let [own, seen] = agreement.rtt_ratio;
+    let ([own, seen], [again, again_seen]) = (agreement.rtt_ratio, agreement.retransmit_ratio);
     format!(
-        "{} simulated on {} of the measured paths: RTT {} × the base RTT (measured {} ×), goodput {} % of the measured",
+        "{} simulated on {} drawn paths: RTT {} × the base RTT (measured {} ×), goodput {} % of the measured, {} % retransmitted \
+         (measured {} %)",
         advice.candidates[0].flow,
         agreement.paths,
         number(own),
         number(seen),
-        number(100.0 * agreement.goodput)
+        number(100.0 * agreement.goodput),
+        number(100.0 * again),
+        number(100.0 * again_seen)
     )
 }
 
