@@ -9,13 +9,13 @@ fuzz_target!(|text: &str| match measured::read(text) {
     Ok(connections) => {
         let evidence = measured::evidence(&connections);
         assert!(!evidence.said.is_empty());
-        // Without a rate the evidence gives the reason, and the path has none.
-        assert_eq!(evidence.spec.rate.is_empty(), evidence.no_rate.is_some());
-        if !evidence.spec.rate.is_empty() && !evidence.spec.rtt.is_empty()
-            && let Err(error) = Kind::parse(&evidence.spec)
-        {
-            let error = error.to_string();
-            assert!(!error.is_empty() && !error.contains('\n'), "{error:?}");
+        // Without a rate the evidence gives the reason, and no path has one.
+        assert!(evidence.no_rate.is_none() || evidence.specs.iter().all(|spec| spec.rate.is_empty()));
+        for spec in evidence.specs.iter().filter(|spec| !spec.rate.is_empty()) {
+            if let Err(error) = Kind::parse(spec) {
+                let error = error.to_string();
+                assert!(!error.is_empty() && !error.contains('\n'), "{error:?}");
+            }
         }
     }
     Err(error) => {

@@ -2,14 +2,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{ALGORITHMS, params::Unit};
+use bbrlab_sim::backend::{Backend, Stack};
 use bbrlab_sim::scenario::support::{self, Support};
-use bbrlab_sim::scenario::{FLOW_OPTIONS, FlowSpec, KEYS, unit_text};
+use bbrlab_sim::scenario::{FLOW_OPTIONS, FlowSpec, KEYS, PRESETS, unit_text};
 
 use crate::args::summary;
 use crate::grid::{Align, aligned, wrapped};
 use crate::{Error, claims};
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
+
+/// Maximum characters of a preset's value. Ours.
+const VALUE_SHOWN: usize = 60;
 
 /// Arguments of `bbrlab list`.
 #[derive(Debug, Args)]
@@ -43,6 +47,8 @@ pub enum ListWhat {
         #[arg(long)]
         markdown: bool,
     },
+    /// Typical paths by name: keys, sources and validity
+    Paths,
     /// The scenario language as JSON Schema
     Schema,
 }
@@ -54,6 +60,7 @@ pub fn list(args: &ListArgs) -> Result<String, Error> {
         ListWhat::Experiments { experiments } => claims::list(experiments.as_deref()),
         ListWhat::Parameters { algorithm } => parameters(&algorithm),
         ListWhat::Schema => schema(),
+        ListWhat::Paths => Ok(paths()),
         ListWhat::Backends => Ok(backends()),
         ListWhat::Keys { markdown } => Ok(if markdown { keys_as_markdown() } else { keys() }),
     }
@@ -63,6 +70,23 @@ fn algorithms() -> String {
     let rows =
         ALGORITHMS.iter().map(|info| vec![info.name.to_owned(), info.summary.to_owned(), info.source.to_owned()]);
     aligned(&["algorithm", "description", "source"], &[Align::Left, Align::Text, Align::Text], rows)
+}
+
+fn paths() -> String {
+    let mut text = String::new();
+    for preset in PRESETS.iter() {
+        text += &format!("{}: {}\n", preset.name, preset.title);
+        // Of a long schedule, its beginning.
+        let shown = |(key, value): &(String, String)| match value.char_indices().nth(VALUE_SHOWN) {
+            Some((end, _)) => format!("{key} = {}…", &value[..end]),
+            None => format!("{key} = {value}"),
+        };
+        let keys = preset.keys.iter().map(shown).collect::<Vec<_>>().join(", ");
+        for (name, value) in [("keys", &keys), ("source", &preset.source), ("valid for", &preset.valid)] {
+            text += &format!("  {name:9}  {value}\n");
+        }
+    }
+    text
 }
 
 fn parameters(algorithm: &str) -> Result<String, Error> {
@@ -107,7 +131,10 @@ fn backends() -> String {
     for row in others {
         text += &format!("{}\n", row.key);
         for refusal in row.refused {
-            let names: Vec<&str> = refusal.on.iter().map(|backend| backend.name()).collect();
+            let stacks = Stack::ALL.map(Backend::Quic);
+            let has_all = stacks.iter().all(|stack| refusal.on.contains(stack));
+            let others = refusal.on.iter().filter(|backend| !has_all || !stacks.contains(backend));
+            let names: Vec<&str> = others.map(|backend| backend.name()).chain(has_all.then_some("quic:*")).collect();
             let cell = format!("refuses {}: {}", refusal.values, refusal.why);
             for (nth, line) in wrapped(&cell, LINE - INDENT).iter().enumerate() {
                 let name = if nth == 0 { names.join(", ") } else { String::new() };

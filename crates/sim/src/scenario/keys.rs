@@ -10,6 +10,7 @@ use super::aqm::AqmSpec;
 use super::arrivals::ArrivalSpec;
 use super::flow::FlowSpec;
 use super::model::{ExpectSpec, LinkSpec};
+use super::presets::Preset;
 use super::schedule::Schedule;
 use super::support::{KERNEL, KERNELS, Refusal, STACKS, UML};
 use super::text::TextError;
@@ -128,6 +129,12 @@ const NO_KEY: Key = Key {
 };
 
 scenario_keys! {
+    /// A typical path by name, as in starlink; keys beside it replace its own. `bbrlab list paths` has the names and sources
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path: Option<String> = None;
+    Path "NAME", default "", set |scenario, text| Preset::named(text)?.apply(scenario)?;
+    example &["--path", "geo"];
+
     /// Bottleneck rate, as in 10mbit (powers of 1000; bits)
     #[serde(skip_serializing_if = "Option::is_none")]
     rate: Option<BitRate> = None;

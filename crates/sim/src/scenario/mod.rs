@@ -10,6 +10,7 @@ mod flow_options;
 #[allow(rustdoc::broken_intra_doc_links)]
 mod keys;
 mod model;
+mod presets;
 mod read;
 mod resolve;
 mod schedule;
@@ -28,6 +29,7 @@ pub use keys::{KEYS, Key, KeyGroup, Scenario, key};
 #[cfg(feature = "schema")]
 pub use model::schema;
 pub use model::{ExpectSpec, LinkSpec};
+pub use presets::{PRESETS, Preset};
 pub use read::{Problem, ReadError, read, read_toml};
 pub use resolve::{TraceReadError, TraceReader};
 pub use schedule::{Schedule, Step};

@@ -10,6 +10,8 @@ use super::flow::{FLOWS_MAX, FlowSpec};
 use super::flow_options::Window;
 use super::keys::Scenario;
 use super::model::LinkSpec;
+use super::presets::Preset;
+use super::schedule::Schedule;
 use super::source::ScenarioError;
 use super::units::{BitRate, BufferSize, PACKET_BYTES, TimeSpan};
 use crate::link::{Buffer, DeliveryTrace, LinkConfig, Service};
@@ -89,6 +91,7 @@ impl Scenario {
     /// Returns the scenario with its defaults written out, as stored in a result: re-runnable even if defaults change later.
     pub fn filled(&self) -> Self {
         let mut whole = self.clone();
+        whole.end_preset();
         if whole.rate.is_none() && whole.trace.is_none() && whole.demand.is_none() {
             let all_say = !whole.link.is_empty() && whole.link.iter().all(LinkSpec::has_service);
             whole.rate = (!all_say).then_some(RATE_DEFAULT);
@@ -116,6 +119,16 @@ impl Scenario {
             }
         }
         whole
+    }
+
+    /// Leaves the steps of a path's preset out that come after the end: it does not know how long a run lasts.
+    fn end_preset(&mut self) {
+        let preset = self.path.as_deref().and_then(|name| Preset::named(name).ok());
+        let own = preset.and_then(|preset| preset.keys.iter().find(|(key, _)| key == "schedule"));
+        if own.and_then(|(_, text)| text.parse::<Schedule>().ok()).is_some_and(|own| own == self.schedule) {
+            let duration = self.duration;
+            self.schedule.0.retain(|step| step.at < duration);
+        }
     }
 
     /// Returns the path's two-way propagation delay including every link's delay.

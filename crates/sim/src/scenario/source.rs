@@ -5,8 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use super::keys::Scenario;
+use super::presets::Preset;
 use super::read::{self, ReadError, read, read_toml};
 use super::resolve::TraceReader;
+use super::text::TextError;
 use crate::record::result::SCHEMA;
 use crate::setup::Setup;
 use crate::{Error, Result};
@@ -75,8 +77,25 @@ impl ScenarioFile {
     pub fn from_toml(text: &str, file: &str) -> Result<Self> {
         let place = |(line, source): (usize, ReadError)| Error::Toml { file: file.to_owned(), line, source };
         let lines = read::lines(text).map_err(place)?;
-        let scenario = read_toml(text).map_err(place)?;
-        Ok(Self { scenario, source: Locations { file: file.to_owned(), lines, ..Locations::default() } })
+        let scenario: Scenario = read_toml(text).map_err(place)?;
+        let mut own = Self { scenario, source: Locations { file: file.to_owned(), lines, ..Locations::default() } };
+        if let Some(name) = own.scenario.path.clone() {
+            let given: toml::Table = text.parse().unwrap_or_default();
+            own.scenario = own.on_path(&name, |key| given.contains_key(key))?;
+        }
+        Ok(own)
+    }
+
+    /// Reads a scenario from a table of keys.
+    pub fn from_table(table: toml::Table) -> std::result::Result<Self, toml::de::Error> {
+        let given = table.clone();
+        let own = Self::from(toml::Value::Table(table).try_into::<Scenario>()?);
+        match own.scenario.path.clone() {
+            Some(name) => {
+                own.on_path(&name, |key| given.contains_key(key)).map(Self::from).map_err(serde::de::Error::custom)
+            }
+            None => Ok(own),
+        }
     }
 
     /// Reads a scenario in JSON, bare or as the `scenario` of a result; `file` is its name in errors.
@@ -90,8 +109,29 @@ impl ScenarioFile {
         if let Some(scenario) = value.get_mut("scenario") {
             value = scenario.take();
         }
-        let scenario = read(value).map_err(|source| Error::Json { file: file.to_owned(), source })?;
-        Ok(Self { scenario, source: Locations { file: file.to_owned(), ..Locations::default() } })
+        let given = value.clone();
+        let scenario: Scenario = read(value).map_err(|source| Error::Json { file: file.to_owned(), source })?;
+        let mut own = Self { scenario, source: Locations { file: file.to_owned(), ..Locations::default() } };
+        if let Some(name) = own.scenario.path.clone() {
+            own.scenario = own.on_path(&name, |key| given.get(key).is_some())?;
+        }
+        Ok(own)
+    }
+
+    /// The scenario on a path by name: with the preset's keys, but for those that are given.
+    fn on_path(&self, name: &str, is_given: impl Fn(&str) -> bool) -> Result<Scenario> {
+        let place = |error: TextError| self.source.place(ScenarioError::new("path", error.0));
+        let preset = Preset::named(name).map_err(place)?;
+        let mut whole = self.scenario.clone();
+        // A trace or a demand is a rate too.
+        let has_service = ["rate", "trace", "demand"].iter().any(|key| is_given(key));
+        for (key, text) in &preset.keys {
+            let is_own = is_given(key) || (key == "rate" && has_service);
+            if !is_own {
+                whole.set(key, text).map_err(|error| self.source.place(error))?;
+            }
+        }
+        Ok(whole)
     }
 
     /// Overrides a key, as its flag does.

@@ -127,7 +127,7 @@ impl Sweep {
         let planned = self.product.run(self.combination(index))?;
         let at = || Error::at::<Error>(&planned.name);
         let mut scenario: Scenario =
-            toml::Value::Table(planned.scenario).try_into().map_err(|error| at()(Error::Table(error)))?;
+            ScenarioFile::from_table(planned.scenario).map_err(|error| at()(Error::Table(error)))?.scenario;
         scenario.seed = self.spec.seed.wrapping_add((index % self.spec.repeat as usize) as u64);
         let sourced = ScenarioFile::from(scenario);
         let setup = sourced
