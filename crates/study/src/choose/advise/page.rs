@@ -7,7 +7,7 @@ use bbrlab_stats::number::significant;
 
 use super::request::Answer;
 use super::source::{Source, sources};
-use super::text::{COMPARED, footnote, headline, number, ratio, verdict, warnings, why};
+use super::text::{COMPARED, checked, footnote, headline, number, ratio, verdict, warnings, why};
 use super::{Advice, Figure};
 use crate::comparison::{Forest, Interval, ratio_axis};
 use crate::{comparison, paths};
@@ -95,6 +95,9 @@ fn notes(advice: &Advice, said: &[String]) -> Vec<Section> {
     let mut all: Vec<Section> = sources(advice).into_iter().enumerate().map(own).collect();
     if !warnings.is_empty() {
         all.insert(0, section("warnings", "Warnings", warnings.iter().map(|line| capital(line)).collect(), Vec::new()));
+    }
+    if let Some(line) = checked(advice) {
+        all.push(section("checked", "Simulation and measurement", vec![format!("{line}.")], Vec::new()));
     }
     if !said.is_empty() {
         all.push(section("inferred", "Inferred from the measurement", said.to_vec(), Vec::new()));
