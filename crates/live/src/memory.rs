@@ -21,6 +21,20 @@ static AT_THE_END: OnceLock<fn()> = OnceLock::new();
 #[derive(Debug)]
 pub struct ExitOnOutOfMemory;
 
+/// Returns free memory to the system, which glibc otherwise keeps for its own later use.
+pub fn give_back() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: it takes the allocator's own locks, and touches only what is free.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
+/// Resident memory of this process in pages, where the system shows it.
+pub fn resident_pages() -> Option<u64> {
+    std::fs::read_to_string("/proc/self/statm").ok()?.split(' ').nth(1)?.parse().ok()
+}
+
 /// Allocates a reserve, and sets the clean-up to run before the program ends. It must not wait for a lock.
 pub fn set_at_the_end(clean_up: fn()) {
     if AT_THE_END.set(clean_up).is_ok() {
