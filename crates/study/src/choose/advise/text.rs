@@ -119,21 +119,12 @@ pub fn headline(advice: &Advice, objective: Objective) -> String {
     let percent = |ratio: f64| format!("{:+.0} %", 100.0 * (ratio - 1.0));
     let gain = choice.score_gain;
     // Advice that another draw of paths would not give is not presented as certain.
-    if !is_sure {
-        return format!(
-            "No clear winner: {} against {} scores {} ({} … {}) for the objective {} ({sure}).",
-            choice.flow,
-            current.flow,
-            percent(gain.middle),
-            percent(gain.low),
-            percent(gain.high),
-            objective.name
-        );
-    }
+    let lead = match is_sure {
+        true => format!("Use {} instead of {}: it", choice.flow, current.flow),
+        false => format!("No clear winner: {} against {}", choice.flow, current.flow),
+    };
     format!(
-        "Use {} instead of {}: it scores {} ({} … {}) for the objective {} ({sure}).",
-        choice.flow,
-        current.flow,
+        "{lead} scores {} ({} … {}) for the objective {} ({sure}).",
         percent(gain.middle),
         percent(gain.low),
         percent(gain.high),
