@@ -312,6 +312,18 @@ fn entered(output: &Output, wanted: State) -> u64 {
 }
 
 #[test]
+fn a_script_with_large_packets_runs_to_its_end() {
+    for stack in Stack::ALL {
+        let path = "--rate 500mbit --rtt 10ms --buffer 4bdp --duration 1s";
+        let setup = setup(stack, &format!("{path} --flow bbr3,mss=8948"));
+        let script = Script { cues: Vec::new(), record: false };
+        let output = backend::run_scripted(stack, &setup, &script).expect("a valid run");
+        let goodput = mbps(&output.result.flows[0]);
+        assert!(goodput > 100.0, "{}: {goodput} Mbit/s", stack.name());
+    }
+}
+
+#[test]
 fn a_script_acts_when_the_flow_is_where_it_says() {
     let silence = Traffic::Rate { rate: Rate::bits_per_sec(0), tick: Span::secs(100), unit: 1 };
     let lose = |n: u32| Action::Path(PathAction::LoseEvery(n));

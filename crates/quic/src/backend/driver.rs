@@ -17,9 +17,9 @@ use bytes::BytesMut;
 use super::control::ObservedFactory;
 use super::stack::{
     AckFrequencyConfig, BATCH, ClientConfig, Connection, ConnectionHandle, ConnectionId, ConnectionIdGenerator,
-    DatagramEvent, Dir, EcnCodepoint, Endpoint, EndpointConfig, Event, MtuDiscoveryConfig, PEERS_THAT_VARY,
-    QuicClientConfig, QuicServerConfig, SINGLY, STACK, ServerConfig, StreamEvent, StreamId, TimeSource,
-    TransportConfig, VarInt, endpoint, generate_ids, handle, look, poll_transmit,
+    CubicConfig, DatagramEvent, Dir, EcnCodepoint, Endpoint, EndpointConfig, Event, MtuDiscoveryConfig,
+    PEERS_THAT_VARY, QuicClientConfig, QuicServerConfig, SINGLY, STACK, ServerConfig, StreamEvent, StreamId,
+    TimeSource, TransportConfig, VarInt, endpoint, generate_ids, handle, look, poll_transmit,
 };
 use crate::backend::reader::Reader;
 use crate::backend::stage::Stage;
@@ -31,6 +31,8 @@ use crate::{Error, Result, StackError};
 const ENDPOINT: u64 = 0x656e_6470;
 const IDS: u64 = 0x0069_6473;
 const CONTROLLER: u64 = 0x6363;
+/// Initial window of the receiver in a scripted run. Source: RFC 9002, section 7.2.
+const INITIAL_WINDOW_PACKETS: u64 = 10;
 /// Length of connection IDs.
 const ID_BYTES: usize = 8;
 
@@ -172,6 +174,12 @@ fn ends(
     let mut receiving = transport(flow, has_script);
     receiving.stream_receive_window(VarInt::from_u32(window(flow)));
     receiving.receive_window(VarInt::from_u32(window(flow)));
+    if has_script {
+        // Packets are large from the start. The stacks' default window may hold only one, and then acknowledgements wait too.
+        let mut controller = CubicConfig::default();
+        controller.initial_window(INITIAL_WINDOW_PACKETS * u64::from(datagram(flow)));
+        receiving.congestion_controller_factory(Arc::new(controller));
+    }
     let crypto = QuicServerConfig::try_from(server_tls).map_err(|error| fault(error.into()))?;
     let mut server = ServerConfig::with_crypto(Arc::new(crypto));
     server.time_source(Arc::new(FixedTime));

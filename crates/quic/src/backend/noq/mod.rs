@@ -17,6 +17,7 @@ mod stack {
     use bbrlab_sim::backend::Stack;
     use bytes::BytesMut;
     use noq_proto::congestion::Controller;
+    pub use noq_proto::congestion::CubicConfig;
     pub use noq_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
     pub use noq_proto::{
         AckFrequencyConfig, ClientConfig, Connection, ConnectionHandle, ConnectionId, ConnectionIdGenerator,

@@ -16,6 +16,7 @@ mod stack {
     use bbrlab_sim::backend::Stack;
     use bytes::BytesMut;
     use quinn_proto::Transmit;
+    pub use quinn_proto::congestion::CubicConfig;
     pub use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
     pub use quinn_proto::{
         AckFrequencyConfig, ClientConfig, Connection, ConnectionHandle, ConnectionId, ConnectionIdGenerator,
