@@ -90,7 +90,7 @@ pub struct AdviseArgs {
     /// factor of 2
     #[arg(long, value_name = "N", value_parser = crate::args::number::<u64>(1..=100_000), help_heading = "Question")]
     pub judge: Option<u64>,
-    /// With --judge: N sets of 8 to 40 paths, of which `advise` receives what `ss` would show of the connections in use there
+    /// With --judge: use N sets of 8 to 40 paths, and give `advise` only what `ss` shows of their connections
     #[arg(long, requires = "judge", conflicts_with = "draws", help_heading = "Question")]
     pub measured: bool,
     /// With --judge: use CUBIC, BBRv1, BBRv3 and pausing flows as competing flows, and withhold their types from `advise`

@@ -69,7 +69,7 @@ impl ObservedRule {
         Ok(Self { nth: nth as u32, arms, policy })
     }
 
-    /// True while the policy is the one in whose rule the test looks.
+    /// True while the observed policy is attached.
     pub fn is_in_force(&self) -> bool {
         let now = policy::in_force(&HostPaths::default()).ok().flatten();
         now.is_some_and(|now| now.is_attached && now.program == self.policy.program)

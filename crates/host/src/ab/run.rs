@@ -149,7 +149,7 @@ pub struct Run {
     guards: Guards,
     /// Rule whose arms it observes, with what a guardrail does to it.
     rule: Option<(ObservedRule, RuleRequest)>,
-    /// Arms of which an operator has been told that a guardrail is violated.
+    /// Arms whose guardrail violation has been reported.
     told: Vec<usize>,
     /// Owner of each arm's program, if it is not this test.
     found: Vec<Option<journal::Entry>>,

@@ -243,7 +243,7 @@ impl AppliedPolicy {
         Error::NoRule { name: name.to_owned(), rules: rules.join(", ") }
     }
 
-    /// What its program decided last, on each processor, for a test of a rule.
+    /// Per-CPU map with the program's latest decision, which a test of a rule reads.
     pub(crate) fn decisions(&self) -> Result<&MapHandle> {
         self.decisions.as_ref().ok_or_else(|| Error::PolicyOfBefore(self.described.version.clone()))
     }

@@ -1,5 +1,5 @@
-//! Event loop of sans-IO endpoints on the path: those of noq, and of quinn, of which noq is a fork. Compiled once for each, with its
-//! types and the calls that differ in `super::stack`.
+//! Event loop for the endpoints of noq and quinn on the simulated path. noq is a fork of quinn, so this file is compiled once for each;
+//! `super::stack` contains the stack's types and the calls that differ.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::{BTreeSet, VecDeque};

@@ -112,7 +112,7 @@ pub fn answer(found: &Comparison) -> String {
     (1..found.sides.len()).map(of).collect::<Vec<_>>().join(" ")
 }
 
-/// What a reader must know before the figures.
+/// Returns the caveats that are printed above the figures.
 pub fn notes(found: &Comparison) -> Vec<String> {
     let mut notes = Vec::new();
     let pairs = found.pairs();

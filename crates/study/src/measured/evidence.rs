@@ -20,8 +20,8 @@ const LOSS_UNSEEN: f64 = 1e-3;
 const PATHS_MAX: usize = 400;
 /// Smallest share of its maximum to which a loss-based flow reduces its window. Source: CUBIC's beta, RFC 9438, section 4.6.
 const BETA: f64 = 0.7;
-/// Most that a link carries, relative to what one connection was seen to get of it; what competes there; which of these paths fits
-/// the measurement, the adviser finds by simulation. Ours.
+/// Assumptions about what a connection does not show: the link's maximum rate relative to the connection's, and the number and
+/// algorithms of its rivals. The adviser simulates such paths and keeps those that reproduce the measurement. Ours.
 const RATE_UNSEEN: f64 = 8.0;
 const RIVALS: &str = "0..3";
 const RIVAL_FLOWS: [&str; 3] = ["cubic", "bbr1", "bbr3"];

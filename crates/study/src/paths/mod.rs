@@ -114,12 +114,12 @@ pub struct KindSpec {
     /// Ports of its service, for a policy.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ports: Vec<u16>,
-    /// What was measured on the path.
+    /// Measurement of the connection that the path was derived from.
     #[serde(skip)]
     pub measured: Option<Measured>,
 }
 
-/// Measurements of one path, to hold a simulation of it against.
+/// Measurements of one path, which a simulation of it should reproduce.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Measured {
     /// Delivered, bit/s.
@@ -398,7 +398,7 @@ impl Population {
         self.kind(seed, nth, &mut rng).draw(&mut rng)
     }
 
-    /// Draws several paths of the class of path number `nth`, of which the first is that path; only one if nothing was measured.
+    /// Draws path number `nth`, followed by alternatives from the same class. Without a measurement, draws only that path.
     pub(crate) fn draw_alternatives(&self, seed: u64, nth: u64) -> Vec<Path> {
         let mut rng = Rng::derive(seed, nth);
         let kind = self.kind(seed, nth, &mut rng);

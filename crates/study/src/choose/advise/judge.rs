@@ -1,4 +1,4 @@
-//! Judgement of the advice itself: paths whose truth is known, of which the adviser gets only what an operator would have.
+//! Tests the advice on known paths. The adviser receives only the data that an operator would have.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::Rng;
@@ -65,9 +65,9 @@ pub fn judge(
     Ok(quality(&all))
 }
 
-/// Draws sets of paths, measures the current algorithm on each path as `ss` would on a server, and gives the adviser only that. Of
-/// the connections a tenth is limited by its application, and so says nothing of its path's rate. The rivals on the paths are not
-/// in the measurement. One set is a path count from 8 to 40.
+/// Draws sets of 8 to 40 paths, simulates the current algorithm on each path, and gives the adviser only what `ss` would show on the
+/// server. A tenth of the connections are limited by their application and do not show the rate of their path. Rivals are not in
+/// the measurement.
 pub fn judge_measured(
     truth: &Population,
     flows: &[String],
