@@ -19,13 +19,15 @@ pub(crate) struct Episode {
     missing: u64,
     /// A packet sent after the beginning has been delivered: the ACK in progress is the last of the episode.
     is_over: bool,
+    /// Number of spurious episodes so far.
+    undone: u32,
 }
 
 impl Episode {
     // spec: RFC 9002 §7.3.2
     pub(crate) fn on_lost(&mut self, now: Time, packets: u32) {
         if self.began.is_none() {
-            *self = Self { began: Some(now), ..Self::default() };
+            *self = Self { began: Some(now), ..self.ended() };
         }
         self.missing = self.missing.saturating_add(packets.into());
     }
@@ -44,7 +46,7 @@ impl Episode {
         if late > 0 && self.missing < u64::MAX {
             self.missing = self.missing.saturating_sub(late);
             if self.missing == 0 {
-                *self = Self::default();
+                *self = Self { undone: self.undone.wrapping_add(1), ..Self::default() };
                 return Outcome::Undone;
             }
         }
@@ -56,9 +58,17 @@ impl Episode {
     pub(crate) fn end(&mut self) -> bool {
         let was_over = self.is_over;
         if was_over {
-            *self = Self::default();
+            *self = self.ended();
         }
         was_over
+    }
+
+    const fn ended(self) -> Self {
+        Self { began: None, missing: 0, is_over: false, undone: self.undone }
+    }
+
+    pub(crate) const fn undone(self) -> u32 {
+        self.undone
     }
 }
 
@@ -88,6 +98,10 @@ mod tests {
         episode.on_lost(AT(10), 2);
         assert_eq!(episode.on_delivered(AT(5), 1), Outcome::Nothing);
         assert_eq!(episode.on_delivered(AT(5), 1), Outcome::Undone);
+        episode.on_lost(AT(20), 1);
+        episode.on_delivered(AT(21), 0);
+        assert!(episode.end());
+        assert_eq!(episode.undone(), 1);
     }
 
     #[test]

@@ -111,6 +111,14 @@ impl<A: Algorithm> Controller<A> {
         self.ca_state
     }
 
+    /// Number of loss episodes that the controller's own recovery has undone as spurious; 0 if the host keeps recovery.
+    pub const fn undone_episodes(&self) -> u32 {
+        match &self.episode {
+            Some(episode) => episode.undone(),
+            None => 0,
+        }
+    }
+
     /// The RTT estimator.
     #[inline]
     pub const fn rtt(&self) -> &RttEstimator {

@@ -251,5 +251,6 @@ fn an_episode_of_spurious_losses_is_undone() {
     assert!(calls.adapter.window() < before);
     all[..2].iter().for_each(|packet| calls.spurious(at(origin, 41_000), packet));
     assert!(calls.adapter.window() >= before, "the reduction is undone");
+    assert_eq!(calls.adapter.with(|cc| cc.undone_episodes()), 1);
     assert_eq!(calls.adapter.with(|cc| cc.in_flight().packets), 5);
 }

@@ -102,6 +102,7 @@ impl ObservedController {
         if let Inner::Ours(ours) = &self.inner {
             ours.with(|cc| {
                 sender.note_ours(self.now, cc);
+                sender.count.undos = cc.undone_episodes().into();
                 if !cfg!(bbrlab_quinn_patched) {
                     // What the algorithm asks for, quinn does not hear.
                     sender.now.pacing_bps = 0;
