@@ -126,7 +126,7 @@ fn endpoint(to: SocketAddr, tls: rustls::ClientConfig, cc: &str, patience: Durat
         .map_err(|error| fault(error.into()))?
         .with_io(io(any).map_err(|error| fault(error.into()))?)
         .map_err(|error| fault(error.into()))?
-        .with_event((Watcher, logs))
+        .with_event((Watcher::default(), logs))
         .map_err(|error| fault(error.into()))?
         .with_congestion_controller(Named::new(cc)?)
         .map_err(|error| fault(error.into()))?

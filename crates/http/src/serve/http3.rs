@@ -34,7 +34,7 @@ const REQUESTS: u64 = 32;
 const SEND_BUFFER: u32 = 8 << 20;
 /// Buffers of a socket, each way: a thousand first flights of ten packets, twice. Ours.
 const SOCKET_BUFFER: usize = 32 << 20;
-/// Maximum concurrent responses over all connections: their buffers together are bounded by 1 GiB.
+/// Maximum concurrent responses over all connections, until their data is in the stack.
 pub const ANSWERS: usize = 128;
 /// Concurrent handshakes above which clients must validate their address.
 const HANDSHAKES: usize = 64;
@@ -84,7 +84,7 @@ pub fn listen(at: SocketAddr, cc: Named, certificate: Certificate, patience: Dur
         .map_err(|error| fault(error.into()))?
         .with_io(io(at).map_err(|error| fault(error.into()))?)
         .map_err(|error| fault(error.into()))?
-        .with_event((Watcher, logs))
+        .with_event((Watcher::default(), logs))
         .map_err(|error| fault(error.into()))?
         .with_congestion_controller(cc)
         .map_err(|error| fault(error.into()))?
@@ -173,6 +173,8 @@ async fn answer(resolver: Resolver, from: SocketAddr, shared: Arc<Shared>, watch
         let Ok(Ok(block)) = block.map(|frame| frame.into_data()) else {
             return stream.stop_stream(Code::H3_INTERNAL_ERROR);
         };
+        watched.held.room().await;
+        watched.held.queued(block.len());
         if stream.send_data(block).await.is_err() {
             return;
         }

@@ -5,6 +5,7 @@
 mod activity;
 mod body;
 pub mod certificate;
+mod held;
 pub(crate) mod http3;
 pub mod qlog;
 pub mod sender;

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::{Arc, PoisonError};
 
 use super::activity::Activity;
+use super::held::{Held, Total};
 
 /// Path of the sender's statistics.
 pub const PATH: &str = "/.well-known/bbrlab";
@@ -54,6 +55,7 @@ pub fn of_tcp(fd: &OwnedFd, cc: &str) -> Sender {
 #[derive(Debug, Default)]
 pub struct ConnectionStats {
     pub activity: Activity,
+    pub held: Held,
     tally: Mutex<Tally>,
 }
 
@@ -87,15 +89,15 @@ impl ConnectionStats {
     }
 }
 
-/// Event subscriber that gives each connection a [`Watched`].
-#[derive(Debug)]
-pub struct Watcher;
+/// Event subscriber that gives each connection its [`ConnectionStats`].
+#[derive(Debug, Default)]
+pub struct Watcher(Total);
 
 impl Subscriber for Watcher {
     type ConnectionContext = Arc<ConnectionStats>;
 
     fn create_connection_context(&mut self, _: &ConnectionMeta, _: &ConnectionInfo) -> Arc<ConnectionStats> {
-        Arc::default()
+        Arc::new(ConnectionStats { held: Held::of(&self.0), ..ConnectionStats::default() })
     }
 
     fn on_packet_sent(&mut self, watched: &mut Arc<ConnectionStats>, _: &ConnectionMeta, _: &events::PacketSent) {
@@ -119,6 +121,7 @@ impl Subscriber for Watcher {
             tally.min_ns = event.min_rtt.as_nanos();
             tally.rtts_ns.add(u64::try_from(event.latest_rtt.as_nanos()).unwrap_or(u64::MAX));
         });
+        watched.held.in_flight(event.bytes_in_flight.into());
     }
 
     fn on_tx_stream_progress(
@@ -128,5 +131,6 @@ impl Subscriber for Watcher {
         event: &events::TxStreamProgress,
     ) {
         watched.activity.moved(event.bytes);
+        watched.held.sent(event.bytes);
     }
 }
