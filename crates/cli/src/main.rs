@@ -87,6 +87,8 @@ pub enum Command {
     Tune(LeftOut),
     /// Compare algorithms on the users of a content network: a population of paths, an A/B test, gains by class
     Cdn(cdn::CdnArgs),
+    /// Score congestion controls by the criteria of RFC 9743, beside reference algorithms
+    Score(score::ScoreArgs),
     /// Check algorithms against the draft's test cases over a grid of rates and RTTs, or check another stack's log
     Conform(conform::ConformArgs),
     /// Load our algorithms into this host's kernel, watch them there, and unload them
@@ -207,6 +209,7 @@ fn main() -> ExitCode {
         Command::Tune(_) => left_out("tune", "tune"),
         Command::Cdn(args) => cdn::cdn(args),
         Command::Compare(args) => compare::compare(args),
+        Command::Score(args) => score::score(args),
         Command::Conform(args) => conform::conform(args),
         Command::Host(args) => host::host(args),
         #[cfg(feature = "parquet")]

@@ -77,6 +77,22 @@ pub enum Error {
         /// The error.
         source: serde_json::Error,
     },
+    /// No scorecard has this name.
+    #[error("no scorecard is called {name:?}; there are {known}")]
+    UnknownCard {
+        /// The name.
+        name: String,
+        /// Names of the scorecards.
+        known: String,
+    },
+    /// No criterion of the scorecard has this number.
+    #[error("{section:?} is no criterion of this scorecard; it has {known}")]
+    UnknownCriterion {
+        /// The number.
+        section: String,
+        /// Numbers of the criteria.
+        known: String,
+    },
     /// A file breaks a rule of its format.
     #[error("{0}")]
     Rule(&'static str),

@@ -6,6 +6,7 @@ mod error;
 pub mod expect;
 pub mod experiment;
 pub mod population;
+pub mod score;
 pub mod session;
 pub mod validate;
 

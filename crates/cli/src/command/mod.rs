@@ -17,6 +17,7 @@ pub mod record;
 pub mod replay;
 pub mod reproduce;
 pub mod run;
+pub mod score;
 pub mod serve;
 #[cfg(feature = "parquet")]
 pub mod sweep;

@@ -7,6 +7,7 @@ pub mod csv;
 mod curve;
 mod engine;
 mod flow;
+pub mod objective;
 mod population;
 mod register;
 mod run;

@@ -7,7 +7,7 @@ use rhai::{Dynamic, Engine, EvalAltResult};
 use super::engine::{fail, flow_of, number};
 use super::flow::{FlowView, GroupView, LinkView, probe_rtt_scatter_s};
 use super::run::RunView;
-use super::{Curve, population, series};
+use super::{Curve, objective, population, series};
 use crate::{Error, Result};
 use bbrlab_stats::known_mean;
 use bbrlab_stats::quantile::interpolated_percentile;
@@ -48,6 +48,9 @@ fn parts_of_a_run(engine: &mut Engine) {
         .register_fn("group", |run: &mut RunView, who: &str| {
             run.select(who).map(|flows| GroupView { run: run.clone(), flows }).map_err(fail)
         })
+        .register_fn("named", |run: &mut RunView, begin: &str| {
+            run.named(begin).map(|flows| GroupView { run: run.clone(), flows }).map_err(fail)
+        })
         .register_fn("all", |run: &mut RunView| {
             run.select("").map(|flows| GroupView { run: run.clone(), flows }).map_err(fail)
         })
@@ -77,6 +80,8 @@ fn run_figures(engine: &mut Engine) {
         .register_fn("rtprop_ms", |run: &mut RunView| run.rtprop_ms())
         .register_fn("bdp_bytes", |run: &mut RunView| run.bdp_bytes())
         .register_fn("duration_s", |run: &mut RunView| run.duration_s())
+        .register_fn("capacity_mbps", |run: &mut RunView| objective::capacity_bps(&run.setup) / 1e6)
+        .register_fn("score", |run: &mut RunView, name: &str| objective::score(run, name).map_err(fail))
         .register_fn("share", |run: &mut RunView, who: &str| share(run, who));
 }
 

@@ -80,6 +80,17 @@ impl RunView {
         Ok(chosen)
     }
 
+    /// Returns the indices of the flows whose names begin with a text.
+    pub fn named(&self, begin: &str) -> Result<Vec<usize>> {
+        let chosen: Vec<usize> =
+            (0..self.setup.flows.len()).filter(|i| self.setup.flows[*i].name.starts_with(begin)).collect();
+        if chosen.is_empty() {
+            let known = self.setup.flows.iter().map(|f| f.name.clone()).collect();
+            return Err(Error::UnknownFlow { run: self.name.to_string(), name: begin.to_owned(), known });
+        }
+        Ok(chosen)
+    }
+
     /// Total goodput of some flows over the run's measurement interval.
     pub fn goodput_mbps(&self, flows: &[usize]) -> f64 {
         let result = &self.output.result;

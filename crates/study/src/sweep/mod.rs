@@ -9,7 +9,7 @@ mod row;
 
 pub use cells::Cells;
 pub use page::{baseline, page, shown_by_default};
-pub use row::{Metric, Row};
+pub use row::{Metric, Row, loss};
 
 use std::sync::Arc;
 
