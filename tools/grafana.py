@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Checks contrib/grafana-dashboard.json: its form, and each query against a real Prometheus that scrapes `bbrlab watch --prometheus`.
+"""Checks contrib/grafana-dashboard.json: its form, and each query against a Prometheus that scrapes `bbrlab watch`.
 Use: `grafana.py [--form]`; --form checks the form only. Some connections over loopback give the exporter something to measure.
 Everything listens on loopback, on free ports, and ends with this program. Prints one line per fault; exit 1 if there is one.
-env: BBRLAB (target/release/bbrlab), PROMETHEUS (prometheus). Debian's package starts a service on all addresses when it is installed;
-     `apt-get download prometheus` and `dpkg -x` unpack it without.
+env: BBRLAB (target/release/bbrlab), PROMETHEUS (prometheus). Debian's package starts a service on all addresses when
+     it is installed; `apt-get download prometheus` and `dpkg -x` unpack it without.
 """
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 
@@ -97,10 +97,16 @@ class Traffic:
             threading.Thread(target=self.send, args=(name,), daemon=True).start()
 
     def receive(self):
-        """Reads all that arrives."""
+        """Accepts the connections, and reads all that arrives."""
         for _ in range(2):
             connection = self.listener.accept()[0]
-            threading.Thread(target=lambda one: [0 for _ in iter(lambda: one.recv(1 << 16), b"")], args=(connection,), daemon=True).start()
+            threading.Thread(target=self.discard, args=(connection,), daemon=True).start()
+
+    @staticmethod
+    def discard(connection):
+        """Reads a connection to its end."""
+        while connection.recv(1 << 16):
+            pass
 
     def send(self, name):
         """Sends with a congestion control, or with the default if the kernel refuses it."""
@@ -117,8 +123,9 @@ class Traffic:
 
 def ask(port, path, **parameters):
     """`data` of an answer of Prometheus; an error's text, if it refuses."""
+    url = f"http://127.0.0.1:{port}/api/v1/{path}?{urllib.parse.urlencode(parameters)}"
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/{path}?{urllib.parse.urlencode(parameters)}", timeout=5) as answer:
+        with urllib.request.urlopen(url, timeout=5) as answer:
             return json.load(answer)["data"], None
     except urllib.error.HTTPError as error:
         return None, json.load(error).get("error", str(error))
@@ -197,8 +204,8 @@ def main():
         print(f"{DASHBOARD}: {fault}")
     if faults:
         sys.exit(1)
-    count = len(list(queries(board)))
-    print(f"{len(board['panels'])} panels: their form is right{'' if '--form' in sys.argv else f', and each of {count} queries has a value'}")
+    answered = "" if "--form" in sys.argv else f", and each of {len(list(queries(board)))} queries has a value"
+    print(f"{len(board['panels'])} panels: their form is right{answered}")
 
 
 if __name__ == "__main__":

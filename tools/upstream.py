@@ -42,7 +42,7 @@ def form_faults(path, text, commit):
         yield f"{path}: {len(patches)} blocks of ```diff, expected 1"
     for patch in patches:
         heads = list(HUNK.finditer(patch))
-        for head, after in zip(heads, [*heads[1:], None]):
+        for head, after in zip(heads, [*heads[1:], None], strict=True):
             lines = patch[head.end():after.start() if after else None].lstrip("\n").splitlines()
             old, new = (sum(line[:1] in (" ", "", mark) for line in lines) for mark in "-+")
             if (old, new) != tuple(int(count or 1) for count in head.groups()):
