@@ -46,7 +46,7 @@ REPRODUCED = [ out/catalogue.txt -nt $(CHECKED) ] || { $(REPRODUCE); } || [ $$? 
 MUTANTS := CARGO_PROFILE_TEST_OPT_LEVEL=0 nice cargo mutants --iterate -p bbrlab-core -j1 -o out \
     $(foreach file,bbr1/*.rs bbr3/*.rs cubic.rs hystart.rs minmax.rs sampler.rs shared.rs wide.rs,-f 'crates/core/src/$(file)')
 
-.PHONY: help setup run test ci ci-rest build checked clean uml picture mutants spec-mutants golden-update wheel quic host-long kernels-long kernels-aarch64 chance fresh \
+.PHONY: help setup run test ci ci-rest build checked clean uml picture mutants spec-mutants golden-update wheel quic host-long kernels-long kernels-aarch64 chance fresh workflows grafana \
     $(TEST_STEPS) $(REST_STEPS)
 
 help: ## this list
@@ -96,6 +96,10 @@ format: ## the sources are formatted
 docs: ## links lead somewhere, files keep their length, words are spelt right
 	python3 tools/check_docs.py
 	tools/spelling.sh
+
+workflows: ## GitHub's workflows, by actionlint
+	@tools/setup.sh workflows
+	tools/workflows.sh
 
 lint: ## clippy without a warning, on every target
 	cargo clippy --quiet --locked $(WORKSPACE) --all-targets -- -D warnings
@@ -234,6 +238,9 @@ instructions: ## what a simulation costs in instructions, against its limits (va
 
 fuzz: ## each fuzz target for FUZZ_SECONDS (30)
 	fuzz/run.sh $(FUZZ_SECONDS)
+
+grafana: checked ## the dashboard's form, and its queries against a Prometheus that scrapes the exporter
+	python3 tools/grafana.py
 
 chance: ## every step of make ci 20 times, half of them beside two busy processes: no failure by chance (many hours)
 	tools/chance.sh $(filter-out bpf kernels,$(TEST_STEPS) $(REST_STEPS))

@@ -51,6 +51,8 @@ bison            bison                            bison                  bison  
 bc               bc                               bc                     bc              bc                         bc
 xz               xz-utils                         xz                     xz              xz                         xz
 mmdebstrap       mmdebstrap                       -                      -               -                          -
+go               golang-go                        golang                 go              go                         go
+shellcheck       shellcheck                       ShellCheck             shellcheck      shellcheck                 shellcheck
 libelf.h         libelf-dev                       elfutils-libelf-devel  libelf          elfutils-dev               -
 zlib.h           zlib1g-dev                       zlib-ng-compat-devel   zlib            zlib-dev                   zlib
 '
@@ -282,6 +284,15 @@ need_kernels() {
     done
 }
 
+# actionlint comes from the Go module proxy, in a directory of its own, unless it is installed.
+need_workflows() {
+    need shellcheck
+    command -v actionlint >/dev/null || [ -x out/tools/actionlint ] && return
+    need go
+    GOBIN=$PWD/out/tools go install github.com/rhysd/actionlint/cmd/actionlint@v1.7.12 >/dev/null 2>&1 ||
+        lack "actionlint is missing; with Go 1.25 or later: go install github.com/rhysd/actionlint/cmd/actionlint@v1.7.12"
+}
+
 # User Mode Linux: a kernel that is already built needs nothing more.
 need_uml() {
     need ip
@@ -305,6 +316,7 @@ needs_of() {
             need python3
             need codespell
             ;;
+        workflows) need_workflows ;;
         targets) need_rust && need_targets ;;
         bpf) need_rust && need_cc && need_bpf ;;
         fresh)

@@ -5,6 +5,6 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-git ls-files -co --exclude-standard -- '*.md' '*.rs' '*.py' '*.sh' '*.toml' '*.js' '*.css' '*.c' '*.h' Makefile |
+git ls-files -co --exclude-standard -- '*.md' '*.rs' '*.py' '*.sh' '*.toml' '*.js' '*.css' '*.c' '*.h' Makefile ':!typos.toml' |
     grep -v /vendor/ |
     xargs codespell --builtin clear,rare,usage --ignore-words tools/words.txt
