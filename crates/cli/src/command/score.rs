@@ -104,7 +104,7 @@ fn plan(args: &ScoreArgs) -> Result<Plan, Error> {
     let mut references = Vec::new();
     for name in given {
         check(&name).map_err(Error::flag("--compare"))?;
-        if !subjects.contains(&name) && !references.contains(&name) {
+        if !references.contains(&name) {
             references.push(name);
         }
     }

@@ -134,7 +134,7 @@ fn line(plan: &Plan, criterion: Option<usize>, measure: usize, cases: &[Vec<Meas
             let larger = means[subject].middle.abs().max(means[reference].middle.abs());
             (difference, outcome(difference, larger, better))
         };
-        differences.push((plan.subjects.len()..count).map(to).collect::<Vec<_>>());
+        differences.push(plan.references_of(subject).into_iter().map(to).collect::<Vec<_>>());
     }
     let standings = differences.iter().map(|to| standing(to)).collect();
     Line { criterion, measure, means, differences, standings }

@@ -32,9 +32,9 @@ pub const REFERENCES: [&str; 4] = ["cubic", "reno", "bbr1", "bbr3"];
 pub struct Plan {
     pub card: Card,
     pub criteria: Vec<Criterion>,
-    /// Algorithms under test: `bbr3,loss_thresh=1%`.
+    /// Algorithms under test, as in `bbr3,loss_thresh=1%`.
     pub subjects: Vec<String>,
-    /// Reference algorithms that are not under test.
+    /// Algorithms to which they are compared; one may be under test too.
     pub references: Vec<String>,
     /// Scenario set; 0 is as written.
     pub set: u64,
@@ -54,16 +54,24 @@ pub struct Measured {
 #[derive(Clone, Debug)]
 pub struct Scorecard {
     pub plan: Plan,
-    /// Values by criterion, case and algorithm: the subjects, then the references.
+    /// Values by criterion, case and algorithm.
     pub values: Vec<Vec<Vec<Measured>>>,
     /// Rows of the result, each a measure of a criterion.
     pub lines: Vec<Line>,
 }
 
 impl Plan {
-    /// The subjects, then the references.
+    /// All algorithms: the subjects, then the references that are none.
     pub fn algorithms(&self) -> Vec<&str> {
-        self.subjects.iter().chain(&self.references).map(String::as_str).collect()
+        let others = self.references.iter().filter(|name| !self.subjects.contains(name));
+        self.subjects.iter().chain(others).map(String::as_str).collect()
+    }
+
+    /// Numbers among all algorithms of the references of a subject: all but itself.
+    pub fn references_of(&self, subject: usize) -> Vec<usize> {
+        let all = self.algorithms();
+        let is_reference = |nth: &usize| *nth != subject && self.references.iter().any(|name| name == all[*nth]);
+        (0..all.len()).filter(is_reference).collect()
     }
 
     /// Number of runs.

@@ -24,9 +24,11 @@ pub fn page(card: &Scorecard) -> Report {
 
 /// The result in one sentence for each subject.
 fn answer(card: &Scorecard) -> String {
-    let references = card.plan.references.join(", ");
+    let algorithms = card.plan.algorithms();
     let subjects = card.plan.subjects.iter().enumerate().map(|(nth, name)| {
         let of = |standing| count(card, nth, standing);
+        let references =
+            card.plan.references_of(nth).into_iter().map(|at| algorithms[at]).collect::<Vec<_>>().join(", ");
         format!(
             "{name}: better than each of {references} on {} of {}, worse than each on {}.",
             of(Standing::Best),

@@ -39,17 +39,15 @@ pub fn table(card: &Scorecard) -> (Vec<String>, Vec<Vec<String>>) {
 /// A sentence for each subject on each line.
 pub fn sentences(card: &Scorecard, line: &Line) -> Vec<String> {
     let measure = card.plan.measure(line);
-    let references = &card.plan.references;
+    let algorithms = card.plan.algorithms();
     let subjects = card.plan.subjects.iter().enumerate();
     let sentence = |(nth, name): (usize, &String)| {
         let own = number(line.means[nth].middle, &measure.unit);
         let named = |wanted: Outcome| {
-            let found = line.differences[nth].iter().zip(references).enumerate();
-            let found = found.filter(|(_, ((_, outcome), _))| *outcome == wanted);
-            let text = |(at, (_, reference)): (usize, (&_, &String))| {
-                let value = line.means[card.plan.subjects.len() + at].middle;
-                format!("{reference} ({})", number(value, &measure.unit))
-            };
+            let found = line.differences[nth].iter().zip(card.plan.references_of(nth));
+            let found = found.filter(|((_, outcome), _)| *outcome == wanted);
+            let text =
+                |(_, at): (&_, usize)| format!("{} ({})", algorithms[at], number(line.means[at].middle, &measure.unit));
             found.map(text).collect::<Vec<_>>().join(", ")
         };
         let mut text = format!("{name}: {} {own}", measure.what);
@@ -104,9 +102,9 @@ pub fn json(card: &Scorecard) -> Value {
     let line = |line: &Line| {
         let measure = plan.measure(line);
         let subjects = plan.subjects.iter().enumerate().map(|(nth, name)| {
-            let to = line.differences[nth].iter().zip(&plan.references);
-            let to = to.map(|((difference, outcome), reference)| {
-                json!({ "reference": reference, "difference": interval(difference), "outcome": outcome })
+            let to = line.differences[nth].iter().zip(plan.references_of(nth));
+            let to = to.map(|((difference, outcome), at)| {
+                json!({ "reference": algorithms[at], "difference": interval(difference), "outcome": outcome })
             });
             json!({ "algorithm": name, "standing": line.standings[nth], "against": to.collect::<Vec<_>>() })
         });
