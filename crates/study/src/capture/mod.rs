@@ -1,0 +1,115 @@
+//! From a capture to a path: packets of real or simulated connections, read once and in bounded memory, give rate, RTT,
+//! buffer, kinds of loss and limits of each connection, with the basis of each figure.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+mod estimate;
+mod flow;
+mod headers;
+mod judge;
+mod loss;
+mod packets;
+mod scoreboard;
+mod signals;
+mod table;
+mod verdict;
+
+#[cfg(test)]
+mod tests;
+
+use std::io::Read;
+
+use headers::Frame;
+use table::Table;
+
+pub use estimate::{
+    AckEstimate, AlgorithmEstimate, BufferEstimate, Estimate, LossEstimate, LossKind, PolicerEstimate, RateEstimate,
+    RttEstimate, Vantage,
+};
+
+use crate::{Error, Result};
+
+/// Contents of a capture.
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
+pub struct Paths {
+    /// One estimate for each connection and direction with data, those that carried most first.
+    pub paths: Vec<Estimate>,
+    /// Remarks on the file: cut off, packets left out.
+    pub notes: Vec<String>,
+    /// Packets read.
+    pub packets: u64,
+}
+
+/// Counts of a capture's packets.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    packets: u64,
+    tcp: u64,
+    udp: u64,
+    unsupported: u64,
+    first_ns: Option<u64>,
+    /// True if two packets have different times.
+    has_time: bool,
+}
+
+/// Reads a capture, pcap or pcapng, and estimates the path of each connection.
+pub fn read(from: impl Read + Send) -> Result<Paths> {
+    let (mut table, mut counts) = (Table::default(), Counts::default());
+    let end = packets::read(from, |captured| {
+        counts.packets += 1;
+        let first = *counts.first_ns.get_or_insert(captured.t_ns);
+        counts.has_time |= first != captured.t_ns;
+        let Some(link) = captured.link else {
+            counts.unsupported += 1;
+            return;
+        };
+        match headers::decode(link, captured.bytes, captured.length) {
+            Frame::Tcp(segment) => {
+                counts.tcp += 1;
+                table.on_segment(captured.t_ns, &segment);
+            }
+            Frame::Udp => counts.udp += 1,
+            Frame::Other => {}
+        }
+    })?;
+    check(&counts, &end)?;
+    let left_out = table.left_out;
+    let connections = table.finish();
+    let origin_ns = counts.first_ns.unwrap_or(0);
+    let paths: Vec<Estimate> = connections.iter().flat_map(|one| verdict::estimates(one, origin_ns)).collect();
+    if paths.is_empty() {
+        return Err(nothing(&connections));
+    }
+    let mut notes = Vec::new();
+    if let Some(at) = end.cut_at {
+        notes.push(format!("the file is cut off or damaged at byte {at}; it was read up to there"));
+    }
+    if counts.unsupported > 0 {
+        notes.push(format!("{} packets have a link layer that is not read, and are left out", counts.unsupported));
+    }
+    if counts.udp > 0 {
+        notes.push(format!("{} packets are UDP, and are left out", counts.udp));
+    }
+    if left_out > 0 {
+        notes.push(format!("{left_out} connections that carried little are left out"));
+    }
+    Ok(Paths { paths, notes, packets: counts.packets })
+}
+
+/// Refuses a capture without usable packets.
+fn check(counts: &Counts, end: &packets::End) -> Result<()> {
+    match *counts {
+        Counts { packets: 0, .. } if end.without_time > 0 => Err(Error::NoTimestamps(end.without_time)),
+        Counts { packets: 0, .. } if end.cut_at.is_some() => Err(Error::CutBeforePackets),
+        Counts { packets: 0, .. } => Err(Error::EmptyCapture),
+        Counts { packets, unsupported, .. } if packets == unsupported => Err(Error::LinkLayer),
+        Counts { tcp: 0, udp, packets, .. } => Err(Error::NoTcp { packets, udp }),
+        Counts { packets, has_time: false, .. } if packets > 1 => Err(Error::NoTimestamps(packets)),
+        _ => Ok(()),
+    }
+}
+
+/// Reason why no connection has an estimate.
+fn nothing(connections: &[table::Connection]) -> Error {
+    let is_one_way = |one: &table::Connection| one.packets.contains(&0);
+    if connections.iter().all(is_one_way) { Error::OneDirection } else { Error::NoData }
+}
