@@ -16,7 +16,7 @@ const IDLE_NS: u64 = 1_000_000;
 /// Largest number of window reductions kept. Ours.
 const REDUCTIONS_MAX: usize = 1024;
 /// Smallest window at a loss whose reduction is kept, in segments: rounding dominates below. Ours.
-const REDUCTION_SEGMENTS: u64 = 8;
+const REDUCTION_SEGMENTS: u64 = 16;
 /// In-flight data, in segments, of BBRv1's ProbeRTT. Source: draft-cardwell-iccrg-bbr-congestion-control-00, 4.3.4.3.
 const PROBE_RTT_SEGMENTS: u64 = 5;
 /// Shortest and longest dip that counts as ProbeRTT. Source: the same, 200 ms and a round.
@@ -79,11 +79,14 @@ pub struct Reduction {
     pub after: u64,
 }
 
-/// Recovery in progress: it ends when `until` is acknowledged.
+/// Recovery in progress, or the round trip after it: each ends when `until` is acknowledged.
 #[derive(Clone, Copy, Debug)]
 struct Recovery {
     until: u64,
     before: u64,
+    /// Most in flight in the round trip after it.
+    after: u64,
+    has_ended: bool,
 }
 
 /// A period with little in flight.
@@ -183,6 +186,10 @@ impl Flow {
             let skipped = self.board.send(now_ns, from, from.max(next), to);
             self.counters.missing += skipped;
         }
+        let in_flight = self.board.in_flight();
+        if let Some(recovery) = self.recovery.as_mut().filter(|recovery| recovery.has_ended) {
+            recovery.after = recovery.after.max(in_flight);
+        }
         self.watch_window(now_ns);
         self.watch_dip(now_ns);
     }
@@ -202,8 +209,9 @@ impl Flow {
         counters.needless += repeated.needless;
         counters.again += (to - from).saturating_sub(repeated.unseen);
         if has_lost {
-            if self.recovery.is_none() {
-                self.recovery = Some(Recovery { until: board.next, before: in_flight });
+            // A loss in the round trip after a recovery leaves that one without a measurement.
+            if self.recovery.is_none_or(|recovery| recovery.has_ended) {
+                self.recovery = Some(Recovery { until: board.next, before: in_flight, after: 0, has_ended: false });
             }
             if let Some(dip) = &mut self.dip {
                 dip.has_loss = true;
@@ -253,14 +261,7 @@ impl Flow {
         if ack > una && self.board.una == self.board.next {
             self.emptied_ns = Some(now_ns);
         }
-        if let Some(recovery) = self.recovery
-            && self.board.una >= recovery.until
-        {
-            self.recovery = None;
-            if recovery.before >= REDUCTION_SEGMENTS * mss && self.reductions.len() < REDUCTIONS_MAX {
-                self.reductions.push(Reduction { before: recovery.before, after: self.board.in_flight() });
-            }
-        }
+        self.watch_recovery(mss);
         if delivered.bytes == 0 {
             return;
         }
@@ -274,6 +275,22 @@ impl Flow {
         let rtt = delivered.rtt.map(|rtt| (rtt.sent_ns, rtt.rtt_ns));
         let signal = AckSignal { now_ns, bytes: delivered.bytes, rtt, lead, mss };
         self.signals.get_or_insert_default().on_ack(&signal);
+    }
+
+    /// Measures the window after a recovery: the most in flight during the round trip that follows.
+    fn watch_recovery(&mut self, mss: u64) {
+        let Some(recovery) = &mut self.recovery else { return };
+        if self.board.una < recovery.until {
+            return;
+        }
+        if !recovery.has_ended {
+            (recovery.has_ended, recovery.until) = (true, self.board.next);
+            return;
+        }
+        if recovery.before >= REDUCTION_SEGMENTS * mss && self.reductions.len() < REDUCTIONS_MAX {
+            self.reductions.push(Reduction { before: recovery.before, after: recovery.after });
+        }
+        self.recovery = None;
     }
 
     /// Accounts for the time in which the receive window has no room for a segment.
@@ -297,7 +314,7 @@ impl Flow {
         let is_low = in_flight <= PROBE_RTT_SEGMENTS * mss;
         match self.dip {
             None if is_low && self.usual > 2 * PROBE_RTT_SEGMENTS * mss => {
-                let has_loss = self.recovery.is_some();
+                let has_loss = self.recovery.is_some_and(|recovery| !recovery.has_ended);
                 self.dip = Some(Dip { since_ns: now_ns, from: self.board.next, has_loss });
             }
             Some(dip) if !is_low => {

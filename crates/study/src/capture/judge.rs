@@ -88,7 +88,8 @@ fn base_s(signals: &Signals, serialisation_s: f64) -> Option<f64> {
 fn is_busy(chunk: &Chunk, base_s: f64, serialisation_s: f64, mss: f64) -> bool {
     let waited = chunk.min_rtt_ns as f64 / NANOS - base_s - serialisation_s;
     let enough = (BUSY_SERIALISATIONS * serialisation_s).max(BUSY_RTT_SHARE * base_s).max(BUSY_S);
-    let is_spread = chunk.acks >= SPREAD_ACKS
+    let is_spread = chunk.is_plain
+        && chunk.acks >= SPREAD_ACKS
         && chunk.bytes as f64 >= SPREAD_SEGMENTS * mss
         && (chunk.sent_span_ns as f64) < SPREAD * chunk.span_ns() as f64;
     waited >= enough || is_spread

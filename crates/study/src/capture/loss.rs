@@ -19,6 +19,8 @@ const EPISODES_MIN: usize = 3;
 const POLICED: f64 = 0.5;
 /// Rates tried for the tokens, as shares of the rate between the losses. Ours: losses of time without tokens are small.
 const TOKEN_RATES: (f64, f64, u32) = (0.9, 1.2, 60);
+/// Share of the episodes at a full queue from which no policer is looked for. Ours.
+const TAIL_SHARE: f64 = 0.5;
 /// Smallest depth of a bucket, segments. Ours: below it, rounding dominates.
 const DEPTH_SEGMENTS: f64 = 5.0;
 const NANOS: f64 = 1e9;
@@ -64,6 +66,15 @@ pub fn judge(flow: &Flow, link: &Link) -> Losses {
         return losses;
     }
     let queue = QueueTest::of(&episodes, signals, link);
+    let every: Vec<&Episode<'_>> = episodes.iter().collect();
+    if queue.tail_episodes < TAIL_SHARE * every.len() as f64
+        && let Some(policer) = policer(&every, &signals.timeline, flow, link)
+    {
+        let basis = "lost where a token bucket of its rate is empty".to_owned();
+        losses.kinds.push(estimate(LossKind::Policer, every.len() as f64, &every, flow, basis));
+        losses.policer = Some(policer);
+        return losses;
+    }
     let (tail, rest): (Vec<&Episode<'_>>, Vec<&Episode<'_>>) = episodes.iter().partition(|one| queue.is_full(one));
     let own = queue.tail_episodes;
     let total = episodes.len() as f64;
@@ -73,12 +84,12 @@ pub fn judge(flow: &Flow, link: &Link) -> Losses {
     }
     let others = total - own;
     if others >= KIND_SHARE * total && !rest.is_empty() {
-        let kind = others_kind(&rest, signals, flow, link, &mut losses);
+        let kind = others_kind(&rest);
         let basis = match kind {
-            LossKind::Policer => "lost where a token bucket of this rate is empty, with a short queue".to_owned(),
-            LossKind::Burst => "lost at any waiting time, several segments in a row".to_owned(),
-            _ => "lost at any waiting time, and one by one".to_owned(),
-        };
+            LossKind::Burst => "lost at any waiting time, several segments in a row",
+            _ => "lost at any waiting time, and one by one",
+        }
+        .to_owned();
         losses.kinds.push(estimate(kind, others, &rest, flow, basis));
     }
     losses.kinds.sort_by(|a, b| b.episodes.total_cmp(&a.episodes));
@@ -171,18 +182,8 @@ fn estimate(kind: LossKind, episodes: f64, of: &[&Episode<'_>], flow: &Flow, fro
     }
 }
 
-/// Kind of the losses that do not depend on the queue.
-fn others_kind(
-    rest: &[&Episode<'_>],
-    signals: &Signals,
-    flow: &Flow,
-    link: &Link,
-    losses: &mut Losses,
-) -> LossKind {
-    if let Some(policer) = policer(rest, &signals.timeline, flow, link) {
-        losses.policer = Some(policer);
-        return LossKind::Policer;
-    }
+/// Kind of the losses that depend on neither queue nor bucket.
+fn others_kind(rest: &[&Episode<'_>]) -> LossKind {
     let runs: Vec<&&LossRun> = rest.iter().flat_map(|one| &one.runs).collect();
     let segments: u64 = runs.iter().map(|run| run.segments).sum();
     let mean = segments as f64 / runs.len().max(1) as f64;
@@ -198,8 +199,8 @@ fn policer(rest: &[&Episode<'_>], timeline: &Timeline, flow: &Flow, link: &Link)
     if rest.len() < EPISODES_MIN {
         return None;
     }
-    let passed: Vec<f64> = timeline.bins.iter().map(|(sent, lost)| sent.saturating_sub(*lost) as f64).collect();
-    let lost: Vec<f64> = timeline.bins.iter().map(|(_, lost)| *lost as f64).collect();
+    let passed: Vec<f64> = timeline.bins.iter().map(|(sent, lost)| f64::from(sent.saturating_sub(*lost))).collect();
+    let lost: Vec<f64> = timeline.bins.iter().map(|(_, lost)| f64::from(*lost)).collect();
     let (first, last) = (lost.iter().position(|bytes| *bytes > 0.0)?, lost.iter().rposition(|bytes| *bytes > 0.0)?);
     let width_s = timeline.width_ns as f64 / NANOS;
     let between = (last - first) as f64 * width_s;

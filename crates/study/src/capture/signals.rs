@@ -15,9 +15,9 @@ const GAP_MAX: u64 = 4;
 /// Largest number of runs of losses kept. When there are more, every second one is dropped. Ours: 448 KiB.
 const RUNS_MAX: usize = 8192;
 /// Largest number of bins over time. When there are more, each is twice as wide. Ours.
-const BINS_MAX: usize = 4096;
-/// Width of the first bins. Ours: shorter than most RTTs.
-const BIN_NS: u64 = 1_000_000;
+const BINS_MAX: usize = 32_768;
+/// Width of the first bins. Ours: a packet at 50 Mbit/s.
+const BIN_NS: u64 = 250_000;
 /// Sizes of the first range of a frame, in segments, for which the smallest RTT is kept. Source: 64 KiB of 1448 bytes.
 pub const LEADS: usize = 48;
 /// Recent runs in which a duplicate report is searched.
@@ -72,6 +72,8 @@ pub struct Chunk {
     pub min_rtt_ns: u64,
     /// Number of ACKs after the first.
     pub acks: u64,
+    /// True if each of its ACKs has an RTT: no retransmission is among its data.
+    pub is_plain: bool,
     first_sent_ns: u64,
 }
 
@@ -94,7 +96,7 @@ pub struct Timeline {
     /// Width of a bin.
     pub width_ns: u64,
     /// (sent, lost) in each bin.
-    pub bins: Vec<(u64, u64)>,
+    pub bins: Vec<(u32, u32)>,
 }
 
 impl Default for Timeline {
@@ -104,19 +106,34 @@ impl Default for Timeline {
 }
 
 impl Timeline {
-    fn bin(&mut self, at_ns: u64) -> &mut (u64, u64) {
+    fn bin(&mut self, at_ns: u64) -> &mut (u32, u32) {
         let origin = *self.origin_ns.get_or_insert(at_ns);
         let since = at_ns.saturating_sub(origin);
         while since / self.width_ns >= BINS_MAX as u64 {
             self.width_ns = self.width_ns.saturating_mul(2);
-            let merged = self.bins.chunks(2).map(|pair| pair.iter().fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1)));
-            self.bins = merged.collect();
+            let sum = |sum: (u32, u32), one: &(u32, u32)| (sum.0.saturating_add(one.0), sum.1.saturating_add(one.1));
+            self.bins = self.bins.chunks(2).map(|pair| pair.iter().fold((0, 0), sum)).collect();
         }
         let nth = usize::try_from(since / self.width_ns).unwrap_or(0);
         if nth >= self.bins.len() {
             self.bins.resize(nth + 1, (0, 0));
         }
         &mut self.bins[nth]
+    }
+
+    fn sent(&mut self, at_ns: u64, bytes: u64) {
+        let bin = self.bin(at_ns);
+        bin.0 = bin.0.saturating_add(u32::try_from(bytes).unwrap_or(u32::MAX));
+    }
+
+    fn lost(&mut self, at_ns: u64, bytes: u64) {
+        let bin = self.bin(at_ns);
+        bin.1 = bin.1.saturating_add(u32::try_from(bytes).unwrap_or(u32::MAX));
+    }
+
+    fn found(&mut self, at_ns: u64, bytes: u64) {
+        let bin = self.bin(at_ns);
+        bin.1 = bin.1.saturating_sub(u32::try_from(bytes).unwrap_or(u32::MAX));
     }
 }
 
@@ -242,7 +259,7 @@ impl Signals {
 
     /// Records `bytes` sent.
     pub fn on_sent(&mut self, now_ns: u64, bytes: u64) {
-        self.timeline.bin(now_ns).0 += bytes;
+        self.timeline.sent(now_ns, bytes);
     }
 
     /// Records the RTT of the handshake, whose packets are short.
@@ -299,6 +316,7 @@ impl Signals {
         chunk.last_ns = ack.now_ns;
         chunk.bytes += ack.bytes;
         chunk.acks += 1;
+        chunk.is_plain &= ack.rtt.is_some();
         if let Some((sent_ns, rtt_ns)) = ack.rtt {
             chunk.min_rtt_ns = chunk.min_rtt_ns.min(rtt_ns);
             chunk.sent_span_ns = chunk.sent_span_ns.max(sent_ns.saturating_sub(chunk.first_sent_ns));
@@ -328,7 +346,7 @@ impl Signals {
     pub fn on_lost(&mut self, lost: &Lost, mss: u64) {
         let segments = (lost.to - lost.from).div_ceil(mss.max(1));
         self.lost_segments += segments;
-        self.timeline.bin(lost.sent_ns).1 += lost.to - lost.from;
+        self.timeline.lost(lost.sent_ns, lost.to - lost.from);
         if let Some(last) = self.runs.last_mut()
             && last.to == lost.from
             && lost.sent_ns >= last.last_ns
@@ -359,8 +377,7 @@ impl Signals {
         let segments = (to - from).div_ceil(mss.max(1)).min(run.segments);
         run.segments -= segments;
         self.lost_segments = self.lost_segments.saturating_sub(segments);
-        let bin = self.timeline.bin(run.first_ns);
-        bin.1 = bin.1.saturating_sub(to - from);
+        self.timeline.found(run.first_ns, to - from);
         true
     }
 }
@@ -373,6 +390,7 @@ const fn begin(now_ns: u64, sent_ns: u64) -> Chunk {
         sent_span_ns: 0,
         min_rtt_ns: u64::MAX,
         acks: 0,
+        is_plain: true,
         first_sent_ns: sent_ns,
     }
 }

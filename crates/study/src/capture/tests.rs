@@ -63,16 +63,29 @@ fn known(nth: u64) -> Known {
     Known { rate_bps, rtt_s, buffer_bytes, kind, policer_bps, flow, text }
 }
 
-/// Capture of a run at its sender, and (drops by queue or policer, random losses).
-fn captured(text: &str) -> (Vec<u8>, (u64, u64)) {
+/// Capture of a run at its sender, and the true numbers of loss episodes: (queue or policer, random).
+fn captured(text: &str) -> (Vec<u8>, [u64; 2]) {
     let mut setup = ScenarioFile::from_toml(text, "x").unwrap().resolve(&|_| unreachable!("no trace")).unwrap();
     setup.capture = Capture::On { limit: usize::MAX, taps: &Tap::ALL };
     let output = engine::run(&setup);
-    let count = |tap: Tap| output.packets.records.iter().filter(|one| one.tap == tap && one.len > 0).count() as u64;
-    let (offered, left, arrived) = (count(Tap::BottleneckIn), count(Tap::BottleneckOut), count(Tap::Receiver));
+    let at = |tap: Tap| output.packets.records.iter().filter(move |one| one.tap == tap && one.len > 0).map(|one| (one.t_ns, one.seq));
+    let rtt_ns = setup.path.rtt.as_nanos();
+    // Every place keeps the order of packets: those that a later place skips were lost before it.
+    let episodes = |before: Tap, after: Tap| {
+        let (mut offered, mut count, mut last_ns) = (at(before).peekable(), 0, 0);
+        for (_, seq) in at(after) {
+            for (t_ns, _) in std::iter::from_fn(|| offered.next_if(|one| one.1 != seq)) {
+                count += u64::from(last_ns == 0 || t_ns > last_ns + rtt_ns);
+                last_ns = t_ns;
+            }
+            offered.next();
+        }
+        count
+    };
+    let lost = [episodes(Tap::BottleneckIn, Tap::BottleneckOut), episodes(Tap::BottleneckOut, Tap::Receiver)];
     let mut bytes = Vec::new();
     pcap::write(&output.packets.records, &[Tap::Sender], ["a"].into_iter(), "", &mut bytes).unwrap();
-    (bytes, (offered.saturating_sub(left), left.saturating_sub(arrived)))
+    (bytes, lost)
 }
 
 /// Outcome of one path: each estimate beside the truth.
@@ -92,19 +105,20 @@ struct Score {
 impl Score {
     fn add(&mut self, nth: u64) {
         let truth = known(nth);
-        let (bytes, (drops, lost)) = captured(&truth.text);
+        let (bytes, [drops, lost]) = captured(&truth.text);
         let own = &read(bytes.as_slice()).unwrap().paths[0];
         let off = |found: f64, true_value: f64| found / true_value - 1.0;
-        let expected = match truth.kind {
-            Some(LossKind::TailDrop) if drops == 0 => None,
-            Some(LossKind::Random | LossKind::Burst) if lost == 0 => (drops > 0).then_some(LossKind::TailDrop),
-            kind => kind,
-        };
+        let of_queue = if truth.policer_bps > 0.0 { LossKind::Policer } else { LossKind::TailDrop };
+        let mut kinds = vec![(drops, Some(of_queue)), (lost, truth.kind)];
+        kinds.sort_by_key(|one| std::cmp::Reverse(one.0));
+        let expected = if kinds[0].0 == 0 { None } else { kinds[0].1 };
+        // Where both kinds are about as frequent, either may be named first.
+        let is_close = 2 * kinds[0].0 < 3 * kinds[1].0;
         let rate = own.rate.as_ref();
         let found_rate = rate.map_or(f64::NAN, |rate| rate.bps);
         let base = own.rtt.as_ref().map_or(f64::NAN, |rtt| off(rtt.base_ms, 1e3 * truth.rtt_s));
         let is_bound = rate.is_none_or(|rate| rate.is_lower_bound);
-        let kind_ok = own.main_loss() == expected;
+        let kind_ok = own.main_loss() == expected || is_close && kinds.iter().any(|one| one.1 == own.main_loss());
         let buffer = own.buffer.as_ref().filter(|buffer| !buffer.is_lower_bound);
         let buffer_off = buffer.map(|buffer| off(buffer.bytes, truth.buffer_bytes));
         let policer_off = own.policer.as_ref().map(|policer| off(policer.bps, truth.policer_bps));

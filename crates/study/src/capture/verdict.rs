@@ -15,6 +15,8 @@ const NEAR_SHARE: f64 = 0.25;
 const FILLED_SHARE: f64 = 0.001;
 /// Smallest number of reductions for a guess. Ours.
 const REDUCTIONS_MIN: usize = 3;
+/// Largest distance between the quartiles of the reductions. Ours: half the distance between Reno and no reduction.
+const REDUCTIONS_SPREAD: f64 = 0.2;
 /// Segments and ACKs of a cluster from which ACKs are held, and clusters. Ours.
 const CLUSTER_SEGMENTS: f64 = 4.0;
 const CLUSTER_ACKS: f64 = 3.0;
@@ -167,6 +169,9 @@ fn algorithm(flow: &Flow) -> Option<AlgorithmEstimate> {
         return None;
     }
     let middle = judge::quantile(&mut kept, 0.5)?;
+    if judge::quantile(&mut kept, 0.75)? - judge::quantile(&mut kept, 0.25)? > REDUCTIONS_SPREAD {
+        return None;
+    }
     let from = format!("{:.2} of the window is kept after a loss, the median of {}", middle, kept.len());
     match middle {
         0.42..0.58 => guess("reno", from),
