@@ -86,7 +86,9 @@ fn base_s(signals: &Signals, serialisation_s: f64) -> Option<f64> {
 
 /// True if the bottleneck was busy while this chunk passed.
 fn is_busy(chunk: &Chunk, base_s: f64, serialisation_s: f64, mss: f64) -> bool {
-    let waited = chunk.min_rtt_ns as f64 / NANOS - base_s - serialisation_s;
+    // What one ACK covers may have been sent at once: the link was idle before it unless its first segment waited.
+    let burst_s = serialisation_s * (chunk.largest_ack as f64 / mss).max(1.0);
+    let waited = chunk.min_rtt_ns as f64 / NANOS - base_s - burst_s;
     let enough = (BUSY_SERIALISATIONS * serialisation_s).max(BUSY_RTT_SHARE * base_s).max(BUSY_S);
     let is_spread = chunk.is_plain
         && chunk.acks >= SPREAD_ACKS
@@ -107,9 +109,19 @@ pub fn link(flow: &Flow) -> Option<Link> {
     for _ in 0..ROUNDS {
         let serialisation_s = mss / rate;
         let base = base_s(signals, serialisation_s)?;
-        let busy = signals.chunks.iter().filter(|one| one.span_ns() > 0 && is_busy(one, base, serialisation_s, mss));
-        let mut busy: Vec<(f64, f64)> = busy.map(|one| (one.rate(), one.bytes as f64)).collect();
-        busy_bytes = busy.iter().map(|one| one.1).sum();
+        let busy = |is_plain: bool| -> Vec<(f64, f64)> {
+            let of = |one: &&Chunk| {
+                (one.is_plain || !is_plain) && one.span_ns() > 0 && is_busy(one, base, serialisation_s, mss)
+            };
+            signals.chunks.iter().filter(of).map(|one| (one.rate(), one.bytes as f64)).collect()
+        };
+        let weight = |of: &[(f64, f64)]| of.iter().map(|one| one.1).sum::<f64>();
+        // Data lost behind the link was served by it too: chunks without losses come first.
+        let mut busy = match busy(true) {
+            plain if weight(&plain) >= BUSY_SEGMENTS * mss => plain,
+            _ => busy(false),
+        };
+        busy_bytes = weight(&busy);
         let Some(median) = quantile(&mut busy, 0.5) else { break };
         rate = median;
         range = (quantile(&mut busy, 0.1).unwrap_or(rate), quantile(&mut busy, 0.9).unwrap_or(rate));

@@ -17,8 +17,11 @@ const BURST_RUN: f64 = 1.6;
 const EPISODES_MIN: usize = 3;
 /// Excess of the losses at an empty bucket over the data sent at one, from which it is a policer. Ours.
 const POLICED: f64 = 0.5;
-/// Rates tried for the tokens, as shares of the rate between the losses. Ours: losses of time without tokens are small.
-const TOKEN_RATES: (f64, f64, u32) = (0.9, 1.2, 60);
+/// Rates tried for the tokens, as shares of the rate between the losses, and their ratio. Ours: tokens that overflow a
+/// small bucket are lost to the flow.
+const TOKEN_RATES: (f64, f64, f64) = (0.9, 3.0, 1.01);
+/// Share of the best excess from which a rate is as good; the steadiest level at the losses decides. Ours.
+const AS_GOOD: f64 = 0.9;
 /// Share of the episodes at a full queue from which no policer is looked for. Ours.
 const TAIL_SHARE: f64 = 0.5;
 /// Smallest depth of a bucket, segments. Ours: below it, rounding dominates.
@@ -209,13 +212,14 @@ fn policer(rest: &[&Episode<'_>], timeline: &Timeline, flow: &Flow, link: &Link)
     }
     let rate = passed[first..last].iter().sum::<f64>() / between;
     let mss = flow.mss() as f64;
-    let (low, high, steps) = TOKEN_RATES;
-    let tried = (0..=steps).map(|step| rate * (low + (high - low) * f64::from(step) / f64::from(steps)));
-    let scored = tried.filter_map(|rate| {
-        let (score, depth) = bucket(&passed, &lost, rate * width_s)?;
-        (depth >= DEPTH_SEGMENTS * mss).then_some((score, rate, depth))
-    });
-    let (score, rate, depth) = scored.max_by(|a, b| a.0.total_cmp(&b.0))?;
+    let (low, high, ratio) = TOKEN_RATES;
+    let most = if link.is_lower_bound { high * rate } else { (high * rate).min(link.rate) };
+    let tried = std::iter::successors(Some(low * rate), |rate| Some(rate * ratio)).take_while(|rate| *rate <= most);
+    let scored = tried.filter_map(|rate| Some((rate, bucket(&passed, &lost, rate * width_s)?)));
+    let scored: Vec<(f64, Bucket)> = scored.filter(|(_, bucket)| bucket.depth >= DEPTH_SEGMENTS * mss).collect();
+    let best = scored.iter().map(|one| one.1.excess).reduce(f64::max)?;
+    let good = scored.iter().filter(|one| one.1.excess >= AS_GOOD * best);
+    let &(rate, Bucket { excess: score, depth, .. }) = good.min_by(|a, b| a.1.spread.total_cmp(&b.1.spread))?;
     // A link that serves at this rate has a queue; a policer has none.
     let is_slower = link.is_lower_bound || rate < 0.97 * link.rate;
     let wire = flow.wire_ratio();
@@ -229,8 +233,19 @@ fn policer(rest: &[&Episode<'_>], timeline: &Timeline, flow: &Flow, link: &Link)
     })
 }
 
-/// Excess of losses at an empty bucket over passed data at one, and the bucket's depth in bytes; `tokens` arrive in a bin.
-fn bucket(passed: &[f64], lost: &[f64], tokens: f64) -> Option<(f64, f64)> {
+/// A token bucket beside the losses.
+#[derive(Clone, Copy, Debug)]
+struct Bucket {
+    /// Share of the losses at an empty bucket, less that of the data passed at one.
+    excess: f64,
+    /// Tokens that it holds, bytes.
+    depth: f64,
+    /// Distance between the quartiles of its level at the losses, as a share of the depth.
+    spread: f64,
+}
+
+/// Simulates a bucket in which `tokens` arrive in each bin.
+fn bucket(passed: &[f64], lost: &[f64], tokens: f64) -> Option<Bucket> {
     let mut level = 0.0_f64;
     let levels: Vec<f64> = passed
         .iter()
@@ -243,6 +258,7 @@ fn bucket(passed: &[f64], lost: &[f64], tokens: f64) -> Option<(f64, f64)> {
     let mut at_losses: Vec<(f64, f64)> =
         levels.iter().zip(lost).filter(|(_, lost)| **lost > 0.0).map(|(level, lost)| (*level, *lost)).collect();
     let depth = quantile(&mut at_losses, 0.75)?;
+    let spread = (depth - quantile(&mut at_losses, 0.25)?) / depth.max(1.0);
     let limit = FULL_SHARE * depth;
     let share = |of: &mut dyn Iterator<Item = (f64, f64)>| {
         let (high, all) = of.fold((0.0, 0.0), |sum, (level, bytes)| {
@@ -253,5 +269,5 @@ fn bucket(passed: &[f64], lost: &[f64], tokens: f64) -> Option<(f64, f64)> {
     let with = |bytes: &[f64]| levels.iter().copied().zip(bytes.iter().copied()).collect::<Vec<_>>();
     let at_loss = share(&mut with(lost).into_iter());
     let otherwise = share(&mut with(passed).into_iter());
-    Some((at_loss - otherwise, depth))
+    Some(Bucket { excess: at_loss - otherwise, depth, spread })
 }

@@ -72,8 +72,10 @@ pub struct Chunk {
     pub min_rtt_ns: u64,
     /// Number of ACKs after the first.
     pub acks: u64,
-    /// True if each of its ACKs has an RTT: no retransmission is among its data.
+    /// True if each of its ACKs has an RTT, and no data was missing meanwhile.
     pub is_plain: bool,
+    /// Most bytes of one ACK.
+    pub largest_ack: u64,
     first_sent_ns: u64,
 }
 
@@ -248,6 +250,8 @@ pub struct AckSignal {
     pub lead: usize,
     /// Segment size.
     pub mss: u64,
+    /// True if data below selectively acknowledged data is missing.
+    pub has_holes: bool,
 }
 
 impl Signals {
@@ -316,7 +320,8 @@ impl Signals {
         chunk.last_ns = ack.now_ns;
         chunk.bytes += ack.bytes;
         chunk.acks += 1;
-        chunk.is_plain &= ack.rtt.is_some();
+        chunk.is_plain &= ack.rtt.is_some() && !ack.has_holes;
+        chunk.largest_ack = chunk.largest_ack.max(ack.bytes);
         if let Some((sent_ns, rtt_ns)) = ack.rtt {
             chunk.min_rtt_ns = chunk.min_rtt_ns.min(rtt_ns);
             chunk.sent_span_ns = chunk.sent_span_ns.max(sent_ns.saturating_sub(chunk.first_sent_ns));
@@ -391,6 +396,7 @@ const fn begin(now_ns: u64, sent_ns: u64) -> Chunk {
         min_rtt_ns: u64::MAX,
         acks: 0,
         is_plain: true,
+        largest_ack: 0,
         first_sent_ns: sent_ns,
     }
 }
