@@ -74,6 +74,14 @@ pub enum Error {
     /// A capture of one direction.
     #[error("it holds one direction only, data without ACKs or ACKs without data; capture both")]
     OneDirection,
+    /// A document that is too large.
+    #[error("it is one document of more than {0} MiB; name a sequence, as `bbrlab get --qlog FILE.sqlog` writes it")]
+    LargeDocument(u64),
+    /// A qlog without what a path is estimated from.
+    #[error(
+        "no packet_sent with recovery's metrics (latest_rtt, bytes_in_flight) in it; log at the sender of the data"
+    )]
+    NoMetrics,
     /// A capture without enough data.
     #[error("no connection has ten data packets and an ACK of them; capture a longer transfer")]
     NoData,

@@ -274,7 +274,8 @@ impl Flow {
         counters.extent = counters.extent.max(delivered.extent);
         let lead = delivered.rtt.map_or(1, |rtt| rtt.lead.div_ceil(mss) as usize);
         let rtt = delivered.rtt.map(|rtt| (rtt.sent_ns, rtt.rtt_ns));
-        let signal = AckSignal { now_ns, bytes: delivered.bytes, rtt, lead, mss, has_holes: had_holes || self.board.sacked > 0 };
+        let signal =
+            AckSignal { now_ns, bytes: delivered.bytes, rtt, lead, mss, has_holes: had_holes || self.board.sacked > 0 };
         self.signals.get_or_insert_default().on_ack(&signal);
     }
 

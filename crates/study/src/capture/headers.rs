@@ -344,7 +344,8 @@ mod tests {
 
     #[test]
     fn options_are_read_in_any_order_and_broken_ones_end_the_list() {
-        let all = [&[1, 1, 8, 10][..], &[0; 8], &[1, 1, 5, 18, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 4]].concat();
+        let all =
+            [&[1, 1, 8, 10][..], &[0; 8], &[1, 1, 5, 18, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 4]].concat();
         let own = segment(Link::Raw, &packet(&all, 0), 72);
         assert!(own.options.has_timestamp);
         assert_eq!(own.sack(), [(1, 2), (3, 4)]);

@@ -149,7 +149,8 @@ pub fn rate(flow: &Flow, link: &Link) -> RateEstimate {
     let sampled: f64 = flow.signals.iter().flat_map(|own| &own.chunks).map(|chunk| chunk.bytes as f64).sum();
     let busy = 100.0 * link.busy_bytes / sampled.max(1.0);
     let from = if link.is_lower_bound {
-        "the fastest twentieth of the ACKs; the bottleneck was never busy for long, so the link may be faster".to_owned()
+        "the fastest twentieth of the ACKs; the bottleneck was never busy for long, so the link may be faster"
+            .to_owned()
     } else if busy - share > 1.0 {
         format!("ACKs of data that had waited, or that the path had spread: {busy:.0} % of a sample")
     } else {
@@ -175,7 +176,10 @@ pub fn rtt(signals: &Signals, link: &Link) -> Option<RttEstimate> {
         from: if link.is_lower_bound {
             "the smallest RTT; serialisation is not subtracted, as the link's rate is unknown".to_owned()
         } else {
-            format!("the smallest RTT, less serialisation at the rate above ({:.3} ms a segment)", 1e3 * link.serialisation_s)
+            format!(
+                "the smallest RTT, less serialisation at the rate above ({:.3} ms a segment)",
+                1e3 * link.serialisation_s
+            )
         },
     })
 }

@@ -165,7 +165,8 @@ impl QueueTest {
 
     /// Waiting time at the drops: the median over all runs, which leaves out the first ones of an episode.
     fn full_at(&self, tail: &[&Episode<'_>]) -> Option<f64> {
-        let mut all: Vec<(f64, f64)> = tail.iter().filter_map(|one| one.queue_s).map(|queue_s| (queue_s, 1.0)).collect();
+        let mut all: Vec<(f64, f64)> =
+            tail.iter().filter_map(|one| one.queue_s).map(|queue_s| (queue_s, 1.0)).collect();
         quantile(&mut all, 0.5)
     }
 
@@ -264,9 +265,8 @@ fn bucket(passed: &[f64], lost: &[f64], tokens: f64) -> Option<Bucket> {
     let spread = (depth - quantile(&mut at_losses, 0.25)?) / depth.max(1.0);
     let limit = FULL_SHARE * depth;
     let share = |of: &mut dyn Iterator<Item = (f64, f64)>| {
-        let (high, all) = of.fold((0.0, 0.0), |sum, (level, bytes)| {
-            (sum.0 + if level >= limit { bytes } else { 0.0 }, sum.1 + bytes)
-        });
+        let (high, all) = of
+            .fold((0.0, 0.0), |sum, (level, bytes)| (sum.0 + if level >= limit { bytes } else { 0.0 }, sum.1 + bytes));
         if all > 0.0 { high / all } else { 0.0 }
     };
     let with = |bytes: &[f64]| levels.iter().copied().zip(bytes.iter().copied()).collect::<Vec<_>>();

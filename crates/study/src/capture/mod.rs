@@ -8,9 +8,11 @@ mod headers;
 mod judge;
 mod loss;
 mod packets;
+mod qlog;
 mod scoreboard;
 mod signals;
 mod table;
+mod text;
 mod verdict;
 
 #[cfg(test)]
@@ -26,7 +28,12 @@ pub use estimate::{
     RttEstimate, Vantage,
 };
 
+pub use text::Line;
+
 use crate::{Error, Result};
+
+/// Bytes by which the formats are told apart.
+const HEAD: u64 = 64;
 
 /// Contents of a capture.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
@@ -51,8 +58,36 @@ struct Counts {
     has_time: bool,
 }
 
-/// Reads a capture, pcap or pcapng, and estimates the path of each connection.
-pub fn read(from: impl Read + Send) -> Result<Paths> {
+/// True if a file with these first bytes is a capture, pcap or pcapng, and no text.
+pub fn is_capture(head: &[u8]) -> bool {
+    const MAGIC: [[u8; 4]; 5] = [
+        [0x0a, 0x0d, 0x0d, 0x0a],
+        [0xd4, 0xc3, 0xb2, 0xa1],
+        [0xa1, 0xb2, 0xc3, 0xd4],
+        [0x4d, 0x3c, 0xb2, 0xa1],
+        [0xa1, 0xb2, 0x3c, 0x4d],
+    ];
+    head.get(..4).is_some_and(|head| MAGIC.iter().any(|magic| magic == head))
+}
+
+/// True if a file with these first bytes may be a qlog: JSON, or a JSON sequence.
+fn is_json(head: &[u8]) -> bool {
+    matches!(
+        head.trim_ascii_start().strip_prefix(&[0x1e]).unwrap_or(head).trim_ascii_start().first(),
+        Some(b'{' | b'[')
+    )
+}
+
+/// Reads a capture, pcap or pcapng, or a qlog, and estimates the path of each connection.
+pub fn read(mut from: impl Read + Send) -> Result<Paths> {
+    let mut head = Vec::new();
+    from.by_ref().take(HEAD).read_to_end(&mut head).map_err(|_| Error::CaptureUnreadable)?;
+    let whole = std::io::Cursor::new(head.clone()).chain(from);
+    if is_json(&head) { qlog::read(whole) } else { packets_of(whole) }
+}
+
+/// Reads the packets of a capture.
+fn packets_of(from: impl Read + Send) -> Result<Paths> {
     let (mut table, mut counts) = (Table::default(), Counts::default());
     let end = packets::read(from, |captured| {
         counts.packets += 1;

@@ -210,22 +210,12 @@ impl Scoreboard {
         if ack > self.una {
             self.advance(now_ns, ack, &mut delivered, &mut newest);
         }
-        delivered.rtt = newest.map(|(sent_ns, lead)| RttSample {
-            sent_ns,
-            rtt_ns: now_ns.saturating_sub(sent_ns).max(1),
-            lead,
-        });
+        delivered.rtt =
+            newest.map(|(sent_ns, lead)| RttSample { sent_ns, rtt_ns: now_ns.saturating_sub(sent_ns).max(1), lead });
         delivered
     }
 
-    fn sack(
-        &mut self,
-        now_ns: u64,
-        from: u64,
-        to: u64,
-        delivered: &mut Delivered,
-        newest: &mut Option<(u64, u64)>,
-    ) {
+    fn sack(&mut self, now_ns: u64, from: u64, to: u64, delivered: &mut Delivered, newest: &mut Option<(u64, u64)>) {
         // A block mostly repeats what an earlier ACK reported: only its new ends need a look.
         let known = self.recent.iter().position(|&(a, b)| from < b && a < to && a < b);
         let (old_from, old_to) = known.map_or((to, to), |nth| self.recent[nth]);

@@ -298,9 +298,9 @@ impl Signals {
         let is_long = chunk.bytes >= CHUNK_SEGMENTS * ack.mss
             && chunk.span_ns() >= self.min_rtt_ns / CHUNK_RTT_SHARE
             && gap >= mean;
-        let sent_gap = ack.rtt.map_or(0, |(sent_ns, _)| {
-            sent_ns.saturating_sub(chunk.first_sent_ns).saturating_sub(chunk.sent_span_ns)
-        });
+        let sent_gap = ack
+            .rtt
+            .map_or(0, |(sent_ns, _)| sent_ns.saturating_sub(chunk.first_sent_ns).saturating_sub(chunk.sent_span_ns));
         let has_paused = chunk.acks >= 2 && gap > GAP_MAX * mean && sent_gap * 2 > gap;
         if is_long || has_paused {
             let done = *chunk;
@@ -377,7 +377,9 @@ impl Signals {
     /// Withdraws a loss that a duplicate report shows to have been none. Returns true if it was found.
     pub fn withdraw(&mut self, from: u64, to: u64, mss: u64) -> bool {
         let recent = self.runs.len().saturating_sub(RECENT_RUNS);
-        let Some(nth) = self.runs[recent..].iter().rposition(|run| run.from < to && from < run.to) else { return false };
+        let Some(nth) = self.runs[recent..].iter().rposition(|run| run.from < to && from < run.to) else {
+            return false;
+        };
         let run = &mut self.runs[recent + nth];
         let segments = (to - from).div_ceil(mss.max(1)).min(run.segments);
         run.segments -= segments;

@@ -171,8 +171,13 @@ impl Connection {
 
     /// Gives each end the RTT of the handshake that its own packets have at the capture.
     fn handshake_rtt(&mut self) {
-        let Handshake { syn_ns: Some(syn), answer_ns: Some(answer), done_ns: Some(done), is_ambiguous: false, is_first } =
-            self.handshake
+        let Handshake {
+            syn_ns: Some(syn),
+            answer_ns: Some(answer),
+            done_ns: Some(done),
+            is_ambiguous: false,
+            is_first,
+        } = self.handshake
         else {
             return;
         };

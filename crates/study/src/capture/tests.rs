@@ -68,7 +68,9 @@ fn captured(text: &str) -> (Vec<u8>, [u64; 2]) {
     let mut setup = ScenarioFile::from_toml(text, "x").unwrap().resolve(&|_| unreachable!("no trace")).unwrap();
     setup.capture = Capture::On { limit: usize::MAX, taps: &Tap::ALL };
     let output = engine::run(&setup);
-    let at = |tap: Tap| output.packets.records.iter().filter(move |one| one.tap == tap && one.len > 0).map(|one| (one.t_ns, one.seq));
+    let at = |tap: Tap| {
+        output.packets.records.iter().filter(move |one| one.tap == tap && one.len > 0).map(|one| (one.t_ns, one.seq))
+    };
     let rtt_ns = setup.path.rtt.as_nanos();
     // Every place keeps the order of packets: those that a later place skips were lost before it.
     let episodes = |before: Tap, after: Tap| {
@@ -149,7 +151,10 @@ impl Score {
             mark(base.abs() <= 0.02),
             buffer_off.map_or("-".to_owned(), |off| format!("{:+.0} %{}", 100.0 * off, mark(off.abs() <= 0.25))),
             expected,
-            own.losses.iter().map(|one| (one.kind, one.episodes.round(), (one.run * 100.0).round() / 100.0)).collect::<Vec<_>>(),
+            own.losses
+                .iter()
+                .map(|one| (one.kind, one.episodes.round(), (one.run * 100.0).round() / 100.0))
+                .collect::<Vec<_>>(),
             mark(kind_ok),
             policer_off.map_or("-".to_owned(), |off| format!("{:+.1} %", 100.0 * off)),
             own.algorithm.as_ref().map(|one| &one.name),
