@@ -17,10 +17,7 @@ pub fn load<'a>(
         Some(path) => read(path)?,
         None => ScenarioFile::default(),
     };
-    overrides.try_for_each(|(key, text)| match key {
-        "path" if is_path_file(text) => set_path(&mut sourced, Path::new(text)),
-        _ => Ok(sourced.set(key, text)?),
-    })?;
+    overrides.try_for_each(|(key, text)| set(&mut sourced, key, text))?;
     if !flows.is_empty() {
         let flows: Vec<String> = flows
             .iter()
@@ -30,6 +27,14 @@ pub fn load<'a>(
         sourced.set_flows(&flows)?;
     }
     Ok(sourced)
+}
+
+/// Overrides a key, as its flag does; a path may be a file.
+pub fn set(sourced: &mut ScenarioFile, key: &str, text: &str) -> Result<(), Error> {
+    match key {
+        "path" if is_path_file(text) => set_path(sourced, Path::new(text)),
+        _ => Ok(sourced.set(key, text)?),
+    }
 }
 
 /// True if the value of `--path` is a file and no name of a typical path.

@@ -76,7 +76,7 @@ pub fn judge(flow: &Flow, link: &Link) -> Losses {
     if queue.tail_episodes < TAIL_SHARE * every.len() as f64
         && let Some(policer) = policer(&every, &signals.timeline, flow, link)
     {
-        let basis = "lost where a token bucket of its rate is empty".to_owned();
+        let basis = "a token bucket of its rate, empty at the losses and not elsewhere".to_owned();
         losses.kinds.push(estimate(LossKind::Policer, every.len() as f64, &every, flow, basis));
         losses.policer = Some(policer);
         return losses;
@@ -92,8 +92,8 @@ pub fn judge(flow: &Flow, link: &Link) -> Losses {
     if others >= KIND_SHARE * total && !rest.is_empty() {
         let kind = others_kind(&rest);
         let basis = match kind {
-            LossKind::Burst => "lost at any waiting time, several segments in a row",
-            _ => "lost at any waiting time, and one by one",
+            LossKind::Burst => "losses at any waiting time, several segments in a row",
+            _ => "losses at any waiting time, one by one",
         }
         .to_owned();
         losses.kinds.push(estimate(kind, others, &rest, flow, basis));
@@ -172,7 +172,7 @@ impl QueueTest {
 
     fn basis(&self, tail: &[&Episode<'_>]) -> String {
         let full = self.full_at(tail).unwrap_or(self.full_s);
-        format!("lost where the waiting time was at its highest, {:.1} ms", 1e3 * full)
+        format!("waiting times at their highest, {:.1} ms, next to the losses", 1e3 * full)
     }
 }
 
@@ -230,10 +230,7 @@ fn policer(rest: &[&Episode<'_>], timeline: &Timeline, flow: &Flow, link: &Link)
     (excess >= POLICED && spread <= STEADY && is_slower).then(|| PolicerEstimate {
         bps: 8.0 * rate * wire,
         burst_bytes: depth * wire,
-        from: format!(
-            "between losses it passes this rate; of the losses {:.0} points more than of all data met an empty bucket",
-            100.0 * excess
-        ),
+        from: format!("its bucket is empty at {:.0} points more of the losses than of all data", 100.0 * excess),
     })
 }
 

@@ -96,6 +96,8 @@ pub struct Scoreboard {
     /// Bytes above `una` that are selectively acknowledged.
     pub sacked: u64,
     highest_sacked: u64,
+    /// The highest data acknowledged selectively before the present ACK.
+    overtaker: u64,
     recent: [(u64, u64); RECENT],
     recent_at: usize,
     /// RTT of the last data that left the records.
@@ -203,6 +205,8 @@ impl Scoreboard {
     pub fn acknowledge(&mut self, now_ns: u64, ack: u64, blocks: impl Iterator<Item = (u64, u64)>) -> Delivered {
         let mut delivered = Delivered::default();
         let mut newest: Option<(u64, u64)> = None;
+        // What one ACK reports has no order of its own.
+        self.overtaker = self.highest_sacked;
         for (from, to) in blocks {
             self.sack(now_ns, from.max(self.una), to.min(self.next), &mut delivered, &mut newest);
         }
@@ -246,7 +250,7 @@ impl Scoreboard {
         }
         self.split(from);
         self.split(to);
-        let highest = self.highest_sacked;
+        let highest = self.overtaker;
         let first = self.records.partition_point(|record| record.to <= from);
         for record in self.records.range_mut(first..).take_while(|record| record.from < to) {
             if record.is_sacked {
@@ -264,19 +268,23 @@ impl Scoreboard {
     /// Moves `una` forward to `ack`.
     fn advance(&mut self, now_ns: u64, ack: u64, delivered: &mut Delivered, newest: &mut Option<(u64, u64)>) {
         self.split(ack);
-        let highest = self.highest_sacked;
-        let mut is_ambiguous = false;
+        let highest = self.overtaker;
+        let (mut is_ambiguous, mut is_first_hole) = (false, true);
         let mut own = None;
         while let Some(mut record) = self.records.front().copied().filter(|record| record.from < ack) {
             self.records.pop_front();
             let bytes = record.to - record.from;
             if record.is_sacked {
                 self.sacked = self.sacked.saturating_sub(bytes);
+                is_first_hole = false;
             } else {
                 delivered.bytes += bytes;
                 is_ambiguous |= record.is_again;
                 record.arrive(now_ns, &mut own);
-                record.overtaken(highest, delivered);
+                // Beyond the first hole, data may be unreported because an ACK holds few blocks.
+                if is_first_hole {
+                    record.overtaken(highest, delivered);
+                }
             }
             self.front_rtt_ns = record.rtt_ns;
         }

@@ -90,81 +90,255 @@ fn captured(text: &str) -> (Vec<u8>, [u64; 2]) {
     (bytes, lost)
 }
 
-/// Outcome of one path: each estimate beside the truth.
-#[derive(Debug, Default)]
+/// Numbers of paths on which the estimates hold to their limits.
+#[derive(Clone, Debug, Default, PartialEq)]
 struct Score {
     paths: u64,
+    /// Rate within 5 %; of a policer its own.
     rate: u64,
-    bounded: u64,
+    /// Rates that the estimate gives as a lower bound, and that are one.
+    bounds: u64,
+    /// Base RTT within 2 %.
     base: u64,
+    /// Kind of the most frequent loss.
     kind: u64,
+    /// Paths whose buffer overflowed more often than all else lost, and their buffers within 25 %.
     filled: u64,
     buffer: u64,
-    policed: u64,
-    policer: u64,
+}
+
+/// Relative deviation.
+fn off(found: f64, truth: f64) -> f64 {
+    found / truth - 1.0
 }
 
 impl Score {
+    fn of(paths: std::ops::Range<u64>) -> Self {
+        let mut score = Self::default();
+        paths.for_each(|nth| score.add(nth));
+        println!("{score:?}");
+        score
+    }
+
     fn add(&mut self, nth: u64) {
         let truth = known(nth);
         let (bytes, [drops, lost]) = captured(&truth.text);
         let own = &read(bytes.as_slice()).unwrap().paths[0];
-        let off = |found: f64, true_value: f64| found / true_value - 1.0;
         let of_queue = if truth.policer_bps > 0.0 { LossKind::Policer } else { LossKind::TailDrop };
-        let mut kinds = vec![(drops, Some(of_queue)), (lost, truth.kind)];
+        let mut kinds = [(drops, Some(of_queue)), (lost, truth.kind)];
         kinds.sort_by_key(|one| std::cmp::Reverse(one.0));
         let expected = if kinds[0].0 == 0 { None } else { kinds[0].1 };
         // Where both kinds are about as frequent, either may be named first.
         let is_close = 2 * kinds[0].0 < 3 * kinds[1].0;
-        let rate = own.rate.as_ref();
-        let found_rate = rate.map_or(f64::NAN, |rate| rate.bps);
-        let base = own.rtt.as_ref().map_or(f64::NAN, |rtt| off(rtt.base_ms, 1e3 * truth.rtt_s));
-        let is_bound = rate.is_none_or(|rate| rate.is_lower_bound);
-        let kind_ok = own.main_loss() == expected || is_close && kinds.iter().any(|one| one.1 == own.main_loss());
-        let buffer = own.buffer.as_ref().filter(|buffer| !buffer.is_lower_bound);
-        let buffer_off = buffer.map(|buffer| off(buffer.bytes, truth.buffer_bytes));
-        let policer_off = own.policer.as_ref().map(|policer| off(policer.bps, truth.policer_bps));
-        let rate_ok = match (truth.kind, is_bound) {
-            (Some(LossKind::Policer), _) => policer_off.is_some_and(|off| off.abs() <= 0.05),
-            (_, true) => found_rate <= 1.05 * truth.rate_bps,
-            (_, false) => off(found_rate, truth.rate_bps).abs() <= 0.05,
+        let kind = own.main_loss();
+        let is_kind = kind == expected || is_close && kinds.iter().any(|one| one.1 == kind);
+        let (rate, rtt) = (own.rate.as_ref().unwrap(), own.rtt.as_ref().unwrap());
+        let base = off(rtt.base_ms, 1e3 * truth.rtt_s);
+        let rate_off = match truth.kind {
+            Some(LossKind::Policer) => own.policer.as_ref().map_or(f64::NAN, |one| off(one.bps, truth.policer_bps)),
+            _ => off(rate.bps, truth.rate_bps),
         };
+        let buffer =
+            own.buffer.as_ref().filter(|one| !one.is_lower_bound).map(|one| off(one.bytes, truth.buffer_bytes));
+        let is_filled = expected == Some(LossKind::TailDrop);
+        let is_bound = rate.is_lower_bound && truth.policer_bps == 0.0 && rate_off < -0.05;
         self.paths += 1;
-        self.rate += u64::from(rate_ok);
-        self.bounded += u64::from(is_bound);
+        self.rate += u64::from(rate_off.abs() <= 0.05);
+        self.bounds += u64::from(is_bound);
         self.base += u64::from(base.abs() <= 0.02);
-        self.kind += u64::from(kind_ok);
-        let filled = expected == Some(LossKind::TailDrop);
-        self.filled += u64::from(filled);
-        self.buffer += u64::from(filled && buffer_off.is_some_and(|off| off.abs() <= 0.25));
-        let mark = |ok: bool| if ok { ' ' } else { '!' };
+        self.kind += u64::from(is_kind);
+        self.filled += u64::from(is_filled);
+        self.buffer += u64::from(is_filled && buffer.is_some_and(|off| off.abs() <= 0.25));
         println!(
-            "{nth:2} {:5} {:6.2} Mbit/s {:6.1} ms {:5.2} bdp | rate {:+6.1} %{}{} base {:+5.1} %{} buffer {} | {:?} of {drops}+{lost}: {:?}{} | policer {} | {:?}",
+            "{nth:2} {:5} {:6.2} Mbit/s {:6.1} ms {:5.2} bdp: rate {:+.1} %, base {:+.1} %, buffer {:?}, {expected:?} of {drops}+{lost} is {kind:?}{}, {:?}",
             truth.flow,
             truth.rate_bps / 1e6,
             1e3 * truth.rtt_s,
             truth.buffer_bytes / (truth.rate_bps / 8.0 * truth.rtt_s),
-            100.0 * off(found_rate, truth.rate_bps),
-            if is_bound { "≥" } else { "" },
-            mark(rate_ok),
+            100.0 * rate_off,
             100.0 * base,
-            mark(base.abs() <= 0.02),
-            buffer_off.map_or("-".to_owned(), |off| format!("{:+.0} %{}", 100.0 * off, mark(off.abs() <= 0.25))),
-            expected,
-            own.losses
-                .iter()
-                .map(|one| (one.kind, one.episodes.round(), (one.run * 100.0).round() / 100.0))
-                .collect::<Vec<_>>(),
-            mark(kind_ok),
-            policer_off.map_or("-".to_owned(), |off| format!("{:+.1} %", 100.0 * off)),
-            own.algorithm.as_ref().map(|one| &one.name),
+            buffer.map(|off| (100.0 * off).round()),
+            if is_kind { "" } else { " WRONG" },
+            own.algorithm.as_ref().map(|one| one.name.as_str()),
         );
     }
 }
 
+/// The counts are those measured: a change that lowers one must say so here.
 #[test]
-fn sixty() {
-    let mut score = Score::default();
-    (0..60).for_each(|nth| score.add(nth));
-    println!("{score:?}");
+fn estimates_hold_to_known_paths() {
+    let score = Score::of(0..24);
+    assert!(score.rate + score.bounds >= 21 && score.base == 24 && score.kind >= 22, "{score:?}");
+    assert_eq!(score.buffer, score.filled, "{score:?}");
+}
+
+#[test]
+#[ignore = "needs half a minute: cargo test -p bbrlab-study capture -- --ignored --nocapture"]
+fn estimates_hold_to_sixty_known_paths() {
+    let score = Score::of(0..60);
+    assert!(score.rate + score.bounds >= 53 && score.base >= 59 && score.kind >= 54, "{score:?}");
+    assert_eq!(score.buffer, score.filled, "{score:?}");
+}
+
+/// Paths that no threshold was chosen on.
+#[test]
+#[ignore = "needs half a minute: cargo test -p bbrlab-study capture -- --ignored --nocapture"]
+fn estimates_of_unseen_paths_are_printed() {
+    let score = Score::of(1000..1060);
+    assert!(score.paths == 60 && score.base >= 54, "{score:?}");
+}
+
+/// A short run's capture.
+fn sample() -> Vec<u8> {
+    captured("rate = '10mbit'\nrtt = '20ms'\nduration = '2s'\nflow = ['cubic']\n").0
+}
+
+#[test]
+fn a_capture_that_is_cut_off_is_read_to_the_cut() {
+    let bytes = sample();
+    let whole = read(bytes.as_slice()).unwrap();
+    assert!(whole.notes.is_empty(), "{:?}", whole.notes);
+    let cut = read(&bytes[..bytes.len() / 2 + 1]).unwrap();
+    assert!(cut.notes[0].contains("cut off") && cut.packets < whole.packets, "{:?}", cut.notes);
+    for end in [0, 3, 20, 150, 300] {
+        let error = read(&bytes[..end]).unwrap_err().to_string();
+        assert!(!error.is_empty() && !error.contains('\n'), "{end}: {error}");
+    }
+}
+
+/// A pcap file of `packets`: (time in µs, bytes).
+fn pcap_file(packets: &[(u32, &[u8])]) -> Vec<u8> {
+    let mut file = vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 101, 0, 0, 0];
+    for (micros, bytes) in packets {
+        let length = (bytes.len() as u32).to_le_bytes();
+        file.extend([&[0; 4][..], &micros.to_le_bytes(), &length, &length, bytes].concat());
+    }
+    file
+}
+
+/// An IPv4 packet of TCP from port 1 to 2, or back.
+fn tcp(is_data: bool, seq: u32, ack: u32, payload: u16) -> Vec<u8> {
+    let mut bytes = vec![0x45, 0, 0, 0, 0, 0, 0, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2, 0, 1, 0, 2];
+    bytes[2..4].copy_from_slice(&(40 + payload).to_be_bytes());
+    if !is_data {
+        bytes[12..24].copy_from_slice(&[10, 0, 0, 2, 10, 0, 0, 1, 0, 2, 0, 1]);
+    }
+    bytes.extend([&seq.to_be_bytes()[..], &ack.to_be_bytes(), &[0x50, 0x10, 0xff, 0xff, 0, 0, 0, 0]].concat());
+    bytes.resize(40 + usize::from(payload), 0);
+    bytes
+}
+
+#[test]
+fn captures_without_what_is_needed_are_refused_by_name() {
+    let data: Vec<Vec<u8>> = (0..20).map(|i| tcp(true, 1 + 100 * i, 1, 100)).collect();
+    let timed: Vec<(u32, &[u8])> = data.iter().zip(0..).map(|(bytes, at)| (at, bytes.as_slice())).collect();
+    let untimed: Vec<(u32, &[u8])> = data.iter().map(|bytes| (0, bytes.as_slice())).collect();
+    let mut udp = tcp(true, 1, 1, 100);
+    udp[9] = 17;
+    for (file, expected) in [
+        (pcap_file(&timed), "one direction only"),
+        (pcap_file(&untimed), "no timestamps"),
+        (pcap_file(&[(1, &udp), (2, &udp)]), "no TCP among its 2 packets, 2 of them UDP"),
+        (pcap_file(&[]), "holds no packet"),
+        (b"hello, world, this is no capture at all".to_vec(), "neither pcap, pcapng nor qlog"),
+        (b"{\"a\": 1}".to_vec(), "neither pcap, pcapng nor qlog"),
+    ] {
+        let error = read(file.as_slice()).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
+/// Random damage to a capture, and random bytes, end in an estimate or a refusal.
+#[test]
+fn no_input_panics() {
+    let bytes = sample();
+    let bytes = &bytes[..bytes.len().min(60_000)];
+    let mut rng = Rng::new(7);
+    for _ in 0..150 {
+        let mut damaged = bytes.to_vec();
+        for _ in 0..=rng.below(40) {
+            let at = rng.below(damaged.len() as u64) as usize;
+            damaged[at] = rng.below(256) as u8;
+        }
+        damaged.truncate(rng.below(damaged.len() as u64 + 1) as usize);
+        if let Ok(paths) = read(damaged.as_slice()) {
+            paths.paths.iter().for_each(|one| drop((one.lines(), one.toml("x"), one.connection())));
+        }
+        let noise: Vec<u8> = (0..rng.below(300)).map(|_| rng.below(256) as u8).collect();
+        let _ = read(noise.as_slice());
+        let _ = read([&bytes[..200], &noise].concat().as_slice());
+    }
+}
+
+/// Two million packets of one connection, and of many, keep a bounded number of items.
+#[test]
+fn memory_is_bounded() {
+    let mut table = table::Table::default();
+    let mut most = 0;
+    for i in 0..1_000_000_u32 {
+        for (is_data, bytes) in [(true, tcp(true, 1 + 1000 * i, 1, 1000)), (false, tcp(false, 1, 1 + 1000 * i, 0))] {
+            // Every tenth segment is never acknowledged by the last ACK before its retransmission.
+            let at = u64::from(i) * 100_000 + if is_data { 0 } else { 50_000 };
+            if let Frame::Tcp(segment) = headers::decode(headers::Link::Raw, &bytes, bytes.len() as u32) {
+                table.on_segment(at, &segment);
+            }
+            if i % 10 == 3 && is_data {
+                let again = tcp(true, 1 + 1000 * (i - 1), 1, 1000);
+                if let Frame::Tcp(segment) = headers::decode(headers::Link::Raw, &again, again.len() as u32) {
+                    table.on_segment(at + 10_000, &segment);
+                }
+            }
+        }
+        most = most.max(if i % 1000 == 0 { table.items() } else { 0 });
+    }
+    assert!(most < 50_000, "{most}");
+    for port in 0..20_000_u16 {
+        let mut bytes = tcp(true, 1, 1, 100);
+        bytes[20..22].copy_from_slice(&(port + 10).to_be_bytes());
+        if let Frame::Tcp(segment) = headers::decode(headers::Link::Raw, &bytes, bytes.len() as u32) {
+            table.on_segment(u64::from(port), &segment);
+        }
+    }
+    assert!(table.len() <= table::CONNECTIONS_MAX && table.left_out > 17_000);
+    // The one that carried most stays.
+    assert!(table.finish()[0].flows[0].counters.delivered > 900_000_000);
+}
+
+#[test]
+fn a_path_becomes_a_scenario_with_its_values() {
+    let paths = read(sample().as_slice()).unwrap();
+    let text = paths.paths[0].toml("a\nb").unwrap();
+    let scenario = ScenarioFile::from_toml(&text, "x").unwrap().scenario;
+    assert!((9.9..10.1).contains(&(scenario.rate.unwrap().0 as f64 / 1e6)), "{text}");
+    assert!((19.9..20.1).contains(&(1e3 * scenario.rtt.as_secs())), "{text}");
+    let evidence = crate::measured::evidence(&[paths.paths[0].connection()]);
+    assert_eq!((evidence.specs.len(), evidence.no_rate), (1, None));
+}
+
+#[test]
+fn reordering_is_found_where_it_is_and_not_elsewhere() {
+    let share = |more: &str| {
+        let text = format!("rate = '20mbit'\nrtt = '40ms'\nduration = '5s'\nflow = ['cubic']\n{more}");
+        read(captured(&text).0.as_slice()).unwrap().paths[0].reordered_ratio
+    };
+    assert_eq!(share("buffer = '0.3bdp'\n"), 0.0);
+    assert!(share("jitter = '3ms:reorder'\n") > 0.001);
+}
+
+#[test]
+fn a_qlog_gives_the_path_that_its_packets_took() {
+    use bbrlab_report::export::{Record, qlog};
+    let text = "rate = '20mbit'\nrtt = '40ms'\nbuffer = '1bdp'\nduration = '6s'\nflow = ['cubic']\n";
+    let mut setup = ScenarioFile::from_toml(text, "x").unwrap().resolve(&|_| unreachable!("no trace")).unwrap();
+    setup.capture = Capture::On { limit: usize::MAX, taps: &[Tap::Sender] };
+    let output = engine::run(&setup);
+    let record =
+        Record { setup: &setup, result: &output.result, trace: &output.trace, packets: &output.packets.records };
+    for write in [qlog::sequence, qlog::qvis] {
+        let mut bytes = Vec::new();
+        write(&record, &mut bytes).unwrap();
+        let own = &read(bytes.as_slice()).unwrap().paths[0];
+        let (rate, rtt) = (own.rate.as_ref().unwrap(), own.rtt.as_ref().unwrap());
+        assert!(off(rate.bps, 20e6).abs() < 0.05 && off(rtt.base_ms, 40.0).abs() < 0.02, "{own:?}");
+    }
 }

@@ -8,7 +8,7 @@ use bbrlab_stats::number::{ms, percent, rate_in_text, rounded};
 use super::estimate::{Estimate, LossKind, Vantage};
 use crate::measured::Connection;
 
-/// Least share of retransmissions by which data was overtaken that is written as reordering. Ours.
+/// Smallest share of overtaken data that a scenario repeats. Ours.
 const REORDERED_MIN: f64 = 1e-4;
 /// Header bytes of a frame if an estimate has no rate. Source: Ethernet, IPv4, TCP with timestamps.
 const HEADERS: f64 = 66.0;
@@ -100,6 +100,17 @@ impl Estimate {
             let value = format!("{}, burst {} kB", rate_in_text(policer.bps), rounded(policer.burst_bytes / 1e3, 3));
             add("policer", value, &policer.from);
         }
+        if self.acks.segments > 0.0 {
+            self.endpoints(&mut add);
+        }
+        if let Some(own) = &self.algorithm {
+            add("algorithm", own.name.clone(), &own.from);
+        }
+        lines
+    }
+
+    /// Properties that only packets show: order, ACKs, limits of both ends.
+    fn endpoints(&self, add: &mut impl FnMut(&'static str, String, &str)) {
         let reordered = match self.reordered_ratio {
             0.0 => "none".to_owned(),
             ratio => format!("{}, by {} segments at most", percent(ratio), rounded(self.reordered_segments, 3)),
@@ -117,10 +128,6 @@ impl Estimate {
         if let Some(share) = self.receiver_limited {
             add("receiver", percent(share), "share of the time in which the receive window was full");
         }
-        if let Some(own) = &self.algorithm {
-            add("algorithm", own.name.clone(), &own.from);
-        }
-        lines
     }
 
     /// True if a scenario can have this path: rate and RTT are known.
