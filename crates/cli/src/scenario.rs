@@ -37,6 +37,15 @@ pub fn set(sourced: &mut ScenarioFile, key: &str, text: &str) -> Result<(), Erro
     }
 }
 
+/// The keys that a flag sets, with their values: several for a path's file.
+#[cfg(feature = "parquet")]
+pub fn keys_of(key: &str, text: &str) -> Result<Vec<(String, String)>, Error> {
+    match key {
+        "path" if is_path_file(text) => path_keys(Path::new(text), &inputs::name(Path::new(text))),
+        _ => Ok(vec![(key.to_owned(), text.to_owned())]),
+    }
+}
+
 /// True if the value of `--path` is a file and no name of a typical path.
 fn is_path_file(text: &str) -> bool {
     Preset::named(text).is_err() && (text.contains(['/', '.']) || Path::new(text).is_file())

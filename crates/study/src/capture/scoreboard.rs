@@ -282,7 +282,7 @@ impl Scoreboard {
                 is_ambiguous |= record.is_again;
                 record.arrive(now_ns, &mut own);
                 // Beyond the first hole, data may be unreported because an ACK holds few blocks.
-                if is_first_hole {
+                if is_first_hole && !is_ambiguous {
                     record.overtaken(highest, delivered);
                 }
             }
