@@ -327,14 +327,6 @@ pub enum Error {
     /// A stack's own controller of another version, without a view of its model.
     #[error("{0}: a BBRv1, which shows no model to check; name a BBR of ours, as in quinn+bbr3")]
     BbrWithoutModel(String),
-    /// No connection of that number.
-    #[error("--connection: {found}: there are {count}; write 1 to {count}")]
-    UnknownConnection {
-        /// The number.
-        found: usize,
-        /// Number of connections.
-        count: usize,
-    },
     /// No case of that number or anchor.
     #[error("--case: no case {id:?}; write 1 to {count}, or the anchor of its heading")]
     UnknownCase {

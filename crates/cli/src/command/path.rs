@@ -59,7 +59,8 @@ pub fn path(args: &PathArgs) -> Result<Verdict, Error> {
         .collect();
     rows.sort_by(|a, b| b.estimate.delivered_bytes.total_cmp(&a.estimate.delivered_bytes));
     let Some(chosen) = rows.get(args.connection - 1) else {
-        return Err(Error::UnknownConnection { found: args.connection, count: rows.len() });
+        let problem = "is no connection of the captures; write a number of the table's first column";
+        return Err(Error::Value { flag: "--connection", found: args.connection.to_string(), problem });
     };
     let mut written = Vec::new();
     if let Some(out) = &out {
