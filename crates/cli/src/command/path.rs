@@ -97,7 +97,7 @@ fn shown(args: &PathArgs, files: &[(String, Paths)], rows: &[Row<'_>], chosen: &
     if rows.len() > args.top {
         let left = rows.len() - args.top;
         text +=
-            &format!("{} more; --top {} shows them, --json has them all\n", counted(left, "connection"), rows.len());
+            &format!("{} more: --top {} shows them, --json has them all\n", counted(left, "connection"), rows.len());
     }
     let estimate = chosen.estimate;
     text += &format!("\nconnection {}: {} → {}", args.connection, estimate.sender, estimate.receiver);

@@ -159,9 +159,7 @@ impl Connection {
                 own.is_ambiguous |= own.answer_ns.is_some();
                 own.answer_ns.get_or_insert(now_ns);
             }
-            (false, true)
-                if own.done_ns.is_none() && own.answer_ns.is_some() && (side == 0) == own.is_first =>
-            {
+            (false, true) if own.done_ns.is_none() && own.answer_ns.is_some() && (side == 0) == own.is_first => {
                 own.done_ns = Some(now_ns);
                 self.handshake_rtt();
             }
