@@ -1,4 +1,4 @@
-//! The data in flight of one direction of a connection, as its sender knows it from ACKs and SACK blocks.
+//! The data in flight of one direction of a connection, by the ACKs and SACK blocks that its sender received.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::VecDeque;

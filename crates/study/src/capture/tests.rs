@@ -304,6 +304,22 @@ fn memory_is_bounded() {
     assert!(table.finish()[0].flows[0].counters.delivered > 900_000_000);
 }
 
+/// At the receiver nothing but the delivery can be seen, and the estimate has nothing else.
+#[test]
+fn a_capture_at_the_receiver_gives_no_path() {
+    let text = "rate = '10mbit'\nrtt = '20ms'\nduration = '2s'\nflow = ['cubic']\n";
+    let mut setup = ScenarioFile::from_toml(text, "x").unwrap().resolve(&|_| unreachable!("no trace")).unwrap();
+    setup.capture = Capture::On { limit: usize::MAX, taps: &[Tap::Receiver] };
+    let mut bytes = Vec::new();
+    pcap::write(&engine::run(&setup).packets.records, &[Tap::Receiver], ["a"].into_iter(), "", &mut bytes).unwrap();
+    let own = &read(bytes.as_slice()).unwrap().paths[0];
+    assert_eq!(
+        (own.vantage, own.rate.is_none(), own.rtt.is_none(), own.is_path()),
+        (Vantage::Receiver, true, true, false)
+    );
+    assert!(own.unknown[0].contains("at the receiver") && own.lines().len() == 1, "{own:?}");
+}
+
 #[test]
 fn a_path_becomes_a_scenario_with_its_values() {
     let paths = read(sample().as_slice()).unwrap();

@@ -47,6 +47,7 @@ impl Estimate {
     /// Kinds of loss, for a table.
     pub fn loss_text(&self) -> String {
         match self.losses.as_slice() {
+            _ if self.vantage == Vantage::Receiver => "–".to_owned(),
             [] if self.loss_ratio > 0.0 => format!("{} of unknown kind", percent(self.loss_ratio)),
             [] => "none".to_owned(),
             kinds => kinds
@@ -67,6 +68,9 @@ impl Estimate {
             Vantage::Between => "between sender and receiver",
         };
         add("captured", vantage.to_owned(), "the halves of the handshake, and data seen late");
+        if self.vantage == Vantage::Receiver {
+            return lines;
+        }
         if let Some(rate) = &self.rate {
             let range = format!(
                 ", four fifths within {} to {}",

@@ -110,6 +110,9 @@ fn hide_the_path(own: &mut Estimate) {
 /// Names what could not be known.
 fn unknown(own: &mut Estimate, flow: &Flow) {
     let mut add = |text: &str| own.unknown.push(text.to_owned());
+    if own.vantage == Vantage::Between {
+        add("the RTT before the capture: base RTT and rise are those behind it; capture at the sender");
+    }
     if own.vantage != Vantage::Receiver {
         if own.rate.as_ref().is_none_or(|rate| rate.is_lower_bound) {
             add("the link's rate: no queue stood long enough");
