@@ -7,7 +7,7 @@ cd "$(dirname "$0")"
 
 seconds=${1:-30}
 [ $# -gt 0 ] && shift
-targets=${*:-conform_log core_events delivery_trace flow_flag measurement quic_adapters replay_log scenario_toml}
+targets=${*:-capture conform_log core_events delivery_trace flow_flag measurement quic_adapters replay_log scenario_toml}
 triple=$(rustc -vV | sed -n 's/^host: //p')
 export CARGO_TARGET_DIR="${FUZZ_TARGET_DIR:-$PWD/target}"
 # Coverage by LLVM's own pass, as in cargo-fuzz; the sanitizers, which need nightly, would find nothing in safe code.

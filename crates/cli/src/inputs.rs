@@ -10,6 +10,7 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
+use bbrlab_study::capture;
 use bbrlab_study::paths::Population;
 
 use crate::Error;
@@ -112,6 +113,28 @@ pub fn log(path: &Path) -> Result<Vec<u8>, Error> {
 /// Reads a population, in TOML, or its table.
 pub fn table(path: &Path) -> Result<Vec<u8>, Error> {
     bytes(path, "a table", |_| TABLE_MAX)
+}
+
+/// Opens an input that is read piece by piece, whatever its size.
+pub fn stream(path: &Path) -> Result<Box<dyn Read + Send>, Error> {
+    if is_stdin(path) {
+        return Ok(Box::new(io::stdin()));
+    }
+    let file = File::open(path).map_err(Error::Unreadable)?;
+    if file.metadata().is_ok_and(|meta| meta.is_dir()) {
+        return Err(Error::Unreadable(io::ErrorKind::IsADirectory.into()));
+    }
+    Ok(Box::new(file))
+}
+
+/// True if a file is a capture or a qlog. Standard input is never one.
+pub fn is_capture(path: &Path) -> bool {
+    if is_stdin(path) {
+        return false;
+    }
+    let mut head = [0; 4];
+    let is_read = File::open(path).is_ok_and(|mut file| file.read_exact(&mut head).is_ok());
+    is_read && capture::is_capture(&head) || path.extension().is_some_and(|end| end == "qlog" || end == "sqlog")
 }
 
 /// Reads a file of networks and their classes.

@@ -77,6 +77,8 @@ pub enum Command {
     Sweep(LeftOut),
     /// Compare results, folders of results or scenarios: one table, one page, differences with intervals
     Compare(compare::CompareArgs),
+    /// Estimate the path of each connection in a capture: rate, RTT, buffer, kinds of loss
+    Path(path::PathArgs),
     /// Recommend an algorithm for a path or a population, with its gain, its cost and the confidence
     Advise(Box<advise::AdviseArgs>),
     /// Search for the best parameters of an algorithm over a population of paths, and evaluate them on unseen paths
@@ -208,6 +210,7 @@ fn main() -> ExitCode {
         #[cfg(not(feature = "tune"))]
         Command::Tune(_) => left_out("tune", "tune"),
         Command::Cdn(args) => cdn::cdn(args),
+        Command::Path(args) => path::path(args),
         Command::Compare(args) => compare::compare(args),
         Command::Score(args) => score::score(args),
         Command::Conform(args) => conform::conform(args),

@@ -3,9 +3,9 @@
 
 use std::path::Path;
 
-use bbrlab_sim::scenario::{ScenarioFile, TraceReadError};
+use bbrlab_sim::scenario::{KeyGroup, Preset, Scenario, ScenarioFile, TraceReadError, key};
 
-use crate::{Error, inputs};
+use crate::{Error, command, inputs};
 
 /// Loads the scenario of a file; flags override it.
 pub fn load<'a>(
@@ -17,7 +17,7 @@ pub fn load<'a>(
         Some(path) => read(path)?,
         None => ScenarioFile::default(),
     };
-    overrides.try_for_each(|(key, text)| sourced.set(key, text))?;
+    overrides.try_for_each(|(key, text)| set(&mut sourced, key, text))?;
     if !flows.is_empty() {
         let flows: Vec<String> = flows
             .iter()
@@ -27,6 +27,61 @@ pub fn load<'a>(
         sourced.set_flows(&flows)?;
     }
     Ok(sourced)
+}
+
+/// Overrides a key, as its flag does; a path may be a file.
+pub fn set(sourced: &mut ScenarioFile, key: &str, text: &str) -> Result<(), Error> {
+    match key {
+        "path" if is_path_file(text) => set_path(sourced, Path::new(text)),
+        _ => Ok(sourced.set(key, text)?),
+    }
+}
+
+/// The keys that a flag sets, with their values: several for a path's file.
+#[cfg(feature = "parquet")]
+pub fn keys_of(key: &str, text: &str) -> Result<Vec<(String, String)>, Error> {
+    match key {
+        "path" if is_path_file(text) => path_keys(Path::new(text), &inputs::name(Path::new(text))),
+        _ => Ok(vec![(key.to_owned(), text.to_owned())]),
+    }
+}
+
+/// True if the value of `--path` is a file and no name of a typical path.
+fn is_path_file(text: &str) -> bool {
+    Preset::named(text).is_err() && (text.contains(['/', '.']) || Path::new(text).is_file())
+}
+
+/// Sets the keys of a path's file: a scenario, or the capture of a connection.
+fn set_path(sourced: &mut ScenarioFile, path: &Path) -> Result<(), Error> {
+    let shown = inputs::name(path);
+    for (key, text) in path_keys(path, &shown)? {
+        sourced.set(&key, &text).map_err(Error::at(&shown))?;
+    }
+    Ok(())
+}
+
+/// Keys of a path in a file, with their values.
+fn path_keys(path: &Path, shown: &str) -> Result<Vec<(String, String)>, Error> {
+    if inputs::is_capture(path) {
+        let paths = command::path::read(path)?;
+        let largest = paths.paths.iter().find(|one| one.is_path()).ok_or_else(|| no_path(shown))?;
+        return Ok(largest.keys().into_iter().map(|(key, text)| (key.to_owned(), text)).collect());
+    }
+    let scenario = read(path)?.scenario;
+    let serde_json::Value::Object(all) = serde_json::to_value(&scenario)? else { return Err(no_path(shown)) };
+    let default = serde_json::to_value(Scenario::default())?;
+    let of_path = |name: &str| {
+        key(name).is_some_and(|key| matches!(key.group, KeyGroup::Path | KeyGroup::Condition) && key.name != "path")
+    };
+    let own = all.into_iter().filter(|(name, value)| of_path(name) && default.get(name) != Some(value));
+    let keys: Vec<_> = own.filter_map(|(name, value)| Some((name, value.as_str()?.to_owned()))).collect();
+    if keys.is_empty() { Err(no_path(shown)) } else { Ok(keys) }
+}
+
+fn no_path(shown: &str) -> Error {
+    let rule =
+        "it describes no path; name a scenario with rate and rtt, as `bbrlab path --out` writes it, or a capture";
+    Error::FileRule { file: shown.to_owned(), rule }
 }
 
 fn read(path: &Path) -> Result<ScenarioFile, Error> {

@@ -45,6 +45,46 @@ pub enum Error {
     /// A range whose first end is the larger.
     #[error("{0:?} runs backwards; write the smaller end first")]
     Backwards(String),
+    /// A file that is no capture.
+    #[error("neither pcap, pcapng nor qlog; name a capture of TCP, as `tcpdump -w` or `bbrlab run --pcap` writes it")]
+    NotACapture,
+    /// A capture without packets.
+    #[error("it holds no packet; name a capture of TCP at its sender")]
+    EmptyCapture,
+    /// A capture that ends within its first packet.
+    #[error("it is cut off or damaged before its first packet; capture it again")]
+    CutBeforePackets,
+    /// A capture that cannot be read.
+    #[error("it cannot be read to its end; copy it to this machine first")]
+    CaptureUnreadable,
+    /// Packets without times.
+    #[error("its {} no timestamps; name a capture with the time of each packet", has(*.0))]
+    NoTimestamps(u64),
+    /// A link layer that is not read.
+    #[error("its link layer is not read; capture Ethernet, raw IP, loopback or Linux cooked packets")]
+    LinkLayer,
+    /// A capture without TCP.
+    #[error("no TCP among its {}, {udp} of them UDP; name a capture of TCP, or the qlog of a QUIC connection", counted(*.packets, "packet"))]
+    NoTcp {
+        /// Packets.
+        packets: u64,
+        /// UDP among them.
+        udp: u64,
+    },
+    /// A capture of one direction.
+    #[error("it holds one direction only, data without ACKs or ACKs without data; capture both")]
+    OneDirection,
+    /// A document that is too large.
+    #[error("it is one document of more than {0} MiB; name a sequence, as `bbrlab get --qlog FILE.sqlog` writes it")]
+    LargeDocument(u64),
+    /// A qlog without what a path is estimated from.
+    #[error(
+        "no packet_sent with recovery's metrics (latest_rtt, bytes_in_flight) in it; log at the sender of the data"
+    )]
+    NoMetrics,
+    /// A capture without enough data.
+    #[error("no connection has ten data packets and an ACK of them; capture a longer transfer")]
+    NoData,
     /// A text that is no buffer size.
     #[error("{0:?} is not a buffer size; write multiples of the BDP or a drain time, as in 0.5bdp..4bdp or 50ms")]
     Buffer(String),
@@ -483,4 +523,8 @@ fn summary_classes(classes: &str) -> String {
         return "a summary was made without --classes; make it again with them, or leave them out here".to_owned();
     }
     format!("a summary has the classes {classes}; pass --classes with the file that it was made with")
+}
+
+fn has(packets: u64) -> String {
+    format!("{} {}", counted(packets, "packet"), if packets == 1 { "has" } else { "have" })
 }

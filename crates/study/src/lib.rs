@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 pub mod ab;
+pub mod capture;
 pub mod cdn;
 pub mod choose;
 pub mod compare;

@@ -55,7 +55,7 @@ pub struct AdviseArgs {
     pub rival_flows: Option<String>,
     #[command(flatten)]
     pub conditions: KeyArgs<ConditionKeys>,
-    /// Measurement to start from: the output of ss -tin, of iperf3 -J, or TCP_INFO as CSV; - for standard input; or
+    /// Measurement to start from: a capture (pcap, pcapng, qlog), the output of ss -tin, of iperf3 -J, or TCP_INFO as CSV; - for standard input; or
     /// live, to watch this machine's own connections for a minute; the flags above override it
     #[arg(long, value_name = "FILE|live", help_heading = "Path")]
     pub from: Option<std::path::PathBuf>,
@@ -210,6 +210,11 @@ fn request(args: &AdviseArgs) -> Result<Request, Error> {
         }
         Some(_) if args.watch.is_some() => {
             return Err(Error::Rule { place: "--watch", rule: "it goes with --from live; leave it out" });
+        }
+        Some(path) if inputs::is_capture(path) => {
+            let paths = super::path::read(path)?.paths;
+            let connections: Vec<_> = paths.iter().map(|one| one.connection()).collect();
+            Some((inputs::name(path), measured::evidence(&connections)))
         }
         Some(path) => {
             let name = inputs::name(path);

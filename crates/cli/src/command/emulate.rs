@@ -208,7 +208,7 @@ fn bench() -> Result<ExitCode, Error> {
 /// The path, resolved and as written in the report.
 fn setup(args: &EmulateArgs) -> Result<(Setup, Scenario), Error> {
     let mut sourced = ScenarioFile::default();
-    args.keys.overrides().try_for_each(|(key, text)| sourced.set(key, text))?;
+    args.keys.overrides().try_for_each(|(key, text)| crate::scenario::set(&mut sourced, key, text))?;
     // A schedule may change the path at any time: there is no end.
     sourced.set("duration", "1000000s")?;
     sourced.set("sample", "0s")?;

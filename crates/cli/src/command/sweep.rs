@@ -222,7 +222,8 @@ fn specified(args: &SweepArgs) -> Result<Sweep, Error> {
         if let Some(vary) = args.vary.iter().find(|vary| vary.split('=').next().map(str::trim) == Some(key)) {
             return Err(Error::SetTwice { key, vary: vary.clone() });
         }
-        base.insert(key.to_owned(), toml::Value::String(text.to_owned()));
+        let keys = crate::scenario::keys_of(key, text)?;
+        base.extend(keys.into_iter().map(|(key, text)| (key, toml::Value::String(text))));
     }
     if !args.keys.flows().is_empty() {
         let flows: Vec<String> = args.keys.flows().iter().map(|flow| inputs::flow(flow)).collect::<Result<_, _>>()?;

@@ -130,9 +130,11 @@ const NO_KEY: Key = Key {
 
 scenario_keys! {
     /// A typical path by name, as in starlink; keys beside it replace its own. `bbrlab list paths` has the names and sources
+    ///
+    /// As a flag it also takes a file: a scenario, as `bbrlab path --out` writes it, or a capture.
     #[serde(skip_serializing_if = "Option::is_none")]
     path: Option<String> = None;
-    Path "NAME", default "", set |scenario, text| Preset::named(text)?.apply(scenario)?;
+    Path "NAME|FILE", default "", set |scenario, text| Preset::named(text)?.apply(scenario)?;
     example &["--path", "geo"];
 
     /// Bottleneck rate, as in 10mbit (powers of 1000; bits)

@@ -1,0 +1,359 @@
+//! One direction of a TCP connection: its data, the ACKs of that data, and the limits of the sender.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use super::headers::{Segment, flag};
+use super::scoreboard::{Scoreboard, Unwrapped};
+use super::signals::{AckSignal, Signals};
+
+/// Segment size if neither the handshake nor a segment shows it. Source: Ethernet with timestamps.
+const MSS_DEFAULT: u64 = 1448;
+/// Largest payload of a frame on the wire without offload. Source: jumbo frames.
+const MTU_MAX: u64 = 9000;
+/// Bytes of TCP options in each segment with timestamps.
+const TIMESTAMP_BYTES: u64 = 12;
+/// Pause with nothing in flight from which the sender counts as idle. Ours: longer than a host takes to send.
+const IDLE_NS: u64 = 1_000_000;
+/// Largest number of window reductions kept. Ours.
+const REDUCTIONS_MAX: usize = 1024;
+/// Smallest window at a loss whose reduction is kept, in segments: rounding dominates below. Ours.
+const REDUCTION_SEGMENTS: u64 = 16;
+/// In-flight data, in segments, of BBRv1's ProbeRTT. Source: draft-cardwell-iccrg-bbr-congestion-control-00, 4.3.4.3.
+const PROBE_RTT_SEGMENTS: u64 = 5;
+/// Shortest and longest dip that counts as ProbeRTT. Source: the same, 200 ms and a round.
+const DIP_NS: (u64, u64) = (150_000_000, 1_000_000_000);
+/// Largest number of dips kept. Ours.
+const DIPS_MAX: usize = 256;
+
+/// Options that one end announced in its SYN.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Announced {
+    /// Maximum segment size.
+    pub mss: Option<u16>,
+    /// Window scale.
+    pub scale: Option<u8>,
+    /// True if its SYN was seen.
+    pub has_syn: bool,
+}
+
+/// Counters of one direction.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Counters {
+    /// Data packets captured.
+    pub packets: u64,
+    /// Payload bytes sent, retransmissions included.
+    pub sent: u64,
+    /// Payload bytes acknowledged.
+    pub delivered: u64,
+    /// Payload bytes retransmitted.
+    pub again: u64,
+    /// Retransmitted bytes that had been acknowledged, or that a duplicate report covers.
+    pub needless: u64,
+    /// Bytes that overtook others, and the largest distance in bytes.
+    pub reordered: u64,
+    /// Largest distance by which data was overtaken, bytes.
+    pub extent: u64,
+    /// Bytes that the capture lacks.
+    pub missing: u64,
+    /// Bytes seen for the first time below newer ones.
+    pub filled: u64,
+    /// Largest payload of a frame.
+    pub largest: u64,
+    /// Time with nothing in flight.
+    pub idle_ns: u64,
+    /// Time in which the receive window allowed nothing more.
+    pub window_ns: u64,
+    /// Bytes of headers of a frame.
+    pub headers: u64,
+    /// ACKs that echo congestion experienced, or data marked so.
+    pub marks: u64,
+    /// ACKs of new data.
+    pub acks: u64,
+}
+
+/// One window reduction: in flight at the loss, and after the recovery.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Reduction {
+    /// Bytes in flight when the loss was found.
+    pub before: u64,
+    /// Bytes in flight at the end of the recovery.
+    pub after: u64,
+}
+
+/// Recovery in progress, or the round trip after it: each ends when `until` is acknowledged.
+#[derive(Clone, Copy, Debug)]
+struct Recovery {
+    until: u64,
+    before: u64,
+    /// Most in flight in the round trip after it.
+    after: u64,
+    has_ended: bool,
+}
+
+/// A period with little in flight.
+#[derive(Clone, Copy, Debug)]
+struct Dip {
+    since_ns: u64,
+    from: u64,
+    has_loss: bool,
+}
+
+/// Data of one direction.
+#[derive(Clone, Debug, Default)]
+pub struct Flow {
+    /// The data in flight.
+    pub board: Scoreboard,
+    /// Signals; none before the first data.
+    pub signals: Option<Box<Signals>>,
+    /// Counters.
+    pub counters: Counters,
+    /// Options of the data's sender.
+    pub own: Announced,
+    /// Options of its receiver.
+    pub peer: Announced,
+    /// Times of its first data and of the last ACK.
+    pub first_ns: Option<u64>,
+    /// Time of the last ACK of new data.
+    pub last_ns: u64,
+    /// RTT of the handshake as the capture shows it to this end.
+    pub handshake_ns: Option<u64>,
+    /// Window reductions.
+    pub reductions: Vec<Reduction>,
+    /// Start times of dips in the data in flight.
+    pub dips: Vec<u64>,
+    has_timestamps: bool,
+    numbers: Unwrapped,
+    window: u64,
+    window_full_since: Option<u64>,
+    emptied_ns: Option<u64>,
+    recovery: Option<Recovery>,
+    dip: Option<Dip>,
+    usual: u64,
+}
+
+impl Flow {
+    /// Segment size: that of both SYNs without the timestamp option, else the largest frame that is no offload's.
+    pub fn mss(&self) -> u64 {
+        let options = if self.has_timestamps { TIMESTAMP_BYTES } else { 0 };
+        let announced = self.own.mss.into_iter().chain(self.peer.mss).min().map(u64::from);
+        let seen = self.counters.largest;
+        match announced.filter(|mss| *mss > options + 100) {
+            // Frames show a smaller MTU on the way, if the largest is full-sized without offload.
+            Some(mss) if seen >= mss - options || seen < 500 => mss - options,
+            Some(mss) => seen.min(mss - options),
+            None if (1..=MTU_MAX).contains(&seen) => seen,
+            None => MSS_DEFAULT,
+        }
+    }
+
+    /// Frame bytes per payload byte, once offload has split the frames.
+    pub fn wire_ratio(&self) -> f64 {
+        1.0 + self.counters.headers as f64 / self.mss() as f64
+    }
+
+    /// Handles a packet of the data's sender.
+    pub fn on_data(&mut self, now_ns: u64, segment: &Segment) {
+        self.has_timestamps |= segment.options.has_timestamp;
+        if segment.has(flag::SYN) {
+            let options = segment.options;
+            self.own = Announced { mss: options.mss, scale: options.scale, has_syn: true };
+        }
+        if segment.payload == 0 {
+            return;
+        }
+        // A SYN's own number comes before its data.
+        let seq = segment.seq.wrapping_add(u32::from(segment.has(flag::SYN)));
+        let (from, payload) = (self.numbers.sent(seq), u64::from(segment.payload));
+        let to = from + payload;
+        self.numbers.sent(seq.wrapping_add(segment.payload));
+        let counters = &mut self.counters;
+        counters.packets += 1;
+        counters.sent += payload;
+        counters.largest = counters.largest.max(payload);
+        counters.headers = counters.headers.max(segment.headers.into());
+        counters.marks += u64::from(segment.is_marked);
+        self.first_ns.get_or_insert(now_ns);
+        if let Some(since) = self.emptied_ns.take() {
+            let idle = now_ns.saturating_sub(since);
+            let idle = if idle >= IDLE_NS { idle } else { 0 };
+            self.counters.idle_ns = self.counters.idle_ns.saturating_add(idle);
+        }
+        self.signals.get_or_insert_default().on_sent(now_ns, payload);
+        let next = self.board.next;
+        if next > 0 && from < next {
+            self.on_repeated(now_ns, from, to.min(next));
+        }
+        if to > next {
+            let skipped = self.board.send(now_ns, from, from.max(next), to);
+            self.counters.missing += skipped;
+        }
+        let in_flight = self.board.in_flight();
+        if let Some(recovery) = self.recovery.as_mut().filter(|recovery| recovery.has_ended) {
+            recovery.after = recovery.after.max(in_flight);
+        }
+        self.watch_window(now_ns);
+        self.watch_dip(now_ns);
+    }
+
+    /// Handles data below the highest sent.
+    fn on_repeated(&mut self, now_ns: u64, from: u64, to: u64) {
+        let mss = self.mss();
+        let Self { board, signals, counters, .. } = self;
+        let in_flight = board.next.saturating_sub(board.una);
+        let mut has_lost = false;
+        let repeated = board.send_again(now_ns, from, to, |lost| {
+            has_lost = true;
+            signals.get_or_insert_default().on_lost(&lost, mss);
+        });
+        counters.filled += repeated.unseen;
+        counters.missing = counters.missing.saturating_sub(repeated.unseen);
+        counters.needless += repeated.needless;
+        counters.again += (to - from).saturating_sub(repeated.unseen);
+        if has_lost {
+            // A loss in the round trip after a recovery leaves that one without a measurement.
+            if self.recovery.is_none_or(|recovery| recovery.has_ended) {
+                self.recovery = Some(Recovery { until: board.next, before: in_flight, after: 0, has_ended: false });
+            }
+            if let Some(dip) = &mut self.dip {
+                dip.has_loss = true;
+            }
+        }
+    }
+
+    /// Handles a packet of the data's receiver.
+    pub fn on_ack(&mut self, now_ns: u64, segment: &Segment) {
+        if segment.has(flag::SYN) {
+            let options = segment.options;
+            self.peer = Announced { mss: options.mss, scale: options.scale, has_syn: true };
+        }
+        if !segment.has(flag::ACK) {
+            return;
+        }
+        let scale = match (self.own.has_syn, self.own.scale, self.peer.scale) {
+            // Both ends must offer scaling; a SYN's own window is never scaled.
+            (true, Some(_), Some(scale)) if !segment.has(flag::SYN) => scale,
+            _ => 0,
+        };
+        self.window = u64::from(segment.window) << scale;
+        if self.board.next == 0 {
+            return;
+        }
+        self.acknowledge(now_ns, segment);
+        self.watch_window(now_ns);
+        self.watch_dip(now_ns);
+    }
+
+    fn acknowledge(&mut self, now_ns: u64, segment: &Segment) {
+        let mss = self.mss();
+        let ack = self.numbers.near(segment.ack);
+        let una = self.board.una;
+        let blocks = segment.sack().iter().map(|&(a, b)| (self.numbers.near(a), self.numbers.near(b)));
+        let duplicate = duplicate(ack, blocks.clone());
+        if let Some((from, to)) = duplicate
+            && to > from
+            && to - from <= self.counters.largest.max(mss)
+            && let Some(signals) = &mut self.signals
+            && signals.withdraw(from, to, mss)
+        {
+            self.counters.needless += to - from;
+        }
+        let skip = usize::from(duplicate.is_some());
+        let had_holes = self.board.sacked > 0;
+        let delivered = self.board.acknowledge(now_ns, ack, blocks.skip(skip));
+        if ack > una && self.board.una == self.board.next {
+            self.emptied_ns = Some(now_ns);
+        }
+        self.watch_recovery(mss);
+        if delivered.bytes == 0 {
+            return;
+        }
+        self.last_ns = now_ns;
+        let counters = &mut self.counters;
+        counters.acks += 1;
+        counters.delivered += delivered.bytes;
+        counters.reordered += delivered.reordered;
+        counters.extent = counters.extent.max(delivered.extent);
+        let lead = delivered.rtt.map_or(1, |rtt| rtt.lead.div_ceil(mss) as usize);
+        let rtt = delivered.rtt.map(|rtt| (rtt.sent_ns, rtt.rtt_ns));
+        let signal =
+            AckSignal { now_ns, bytes: delivered.bytes, rtt, lead, mss, has_holes: had_holes || self.board.sacked > 0 };
+        self.signals.get_or_insert_default().on_ack(&signal);
+    }
+
+    /// Measures the window after a recovery: the most in flight during the round trip that follows.
+    fn watch_recovery(&mut self, mss: u64) {
+        let Some(recovery) = &mut self.recovery else { return };
+        if self.board.una < recovery.until {
+            return;
+        }
+        if !recovery.has_ended {
+            (recovery.has_ended, recovery.until) = (true, self.board.next);
+            return;
+        }
+        if recovery.before >= REDUCTION_SEGMENTS * mss && self.reductions.len() < REDUCTIONS_MAX {
+            self.reductions.push(Reduction { before: recovery.before, after: recovery.after });
+        }
+        self.recovery = None;
+    }
+
+    /// Accounts for the time in which the receive window has no room for a segment.
+    fn watch_window(&mut self, now_ns: u64) {
+        let out = self.board.next.saturating_sub(self.board.una);
+        // Without the SYNs the scale of the window is unknown.
+        let is_full = self.own.has_syn && self.peer.has_syn && out > 0 && out + self.mss() > self.window;
+        match (is_full, self.window_full_since) {
+            (true, None) => self.window_full_since = Some(now_ns),
+            (false, Some(since)) => {
+                self.counters.window_ns = self.counters.window_ns.saturating_add(now_ns.saturating_sub(since));
+                self.window_full_since = None;
+            }
+            _ => {}
+        }
+    }
+
+    /// Notes periods with hardly anything in flight, as BBRv1's ProbeRTT causes.
+    fn watch_dip(&mut self, now_ns: u64) {
+        let (in_flight, mss) = (self.board.in_flight(), self.mss());
+        let is_low = in_flight <= PROBE_RTT_SEGMENTS * mss;
+        match self.dip {
+            None if is_low && self.usual > 2 * PROBE_RTT_SEGMENTS * mss => {
+                let has_loss = self.recovery.is_some_and(|recovery| !recovery.has_ended);
+                self.dip = Some(Dip { since_ns: now_ns, from: self.board.next, has_loss });
+            }
+            Some(dip) if !is_low => {
+                let lasted = now_ns.saturating_sub(dip.since_ns);
+                // An idle sender sends nothing in its dip.
+                let has_sent = self.board.next > dip.from + PROBE_RTT_SEGMENTS * mss;
+                if (DIP_NS.0..=DIP_NS.1).contains(&lasted) && has_sent && !dip.has_loss && self.dips.len() < DIPS_MAX {
+                    self.dips.push(dip.since_ns);
+                }
+                self.dip = None;
+            }
+            _ => {}
+        }
+        // A slow mean: a dip of a few round trips changes it little.
+        self.usual = if is_low { self.usual } else { (self.usual * 63 + in_flight) / 64 };
+    }
+
+    /// Ends the connection.
+    pub fn finish(&mut self) {
+        if let Some(signals) = &mut self.signals {
+            signals.finish();
+            if let Some(rtt_ns) = self.handshake_ns {
+                signals.on_handshake(rtt_ns);
+            }
+        }
+        if let Some(since) = self.window_full_since.take() {
+            self.counters.window_ns = self.counters.window_ns.saturating_add(self.last_ns.saturating_sub(since));
+        }
+        self.board.forget();
+    }
+}
+
+/// Returns the range that an ACK reports as received twice: below its number, or within its second block.
+// spec: RFC 2883 4
+fn duplicate(ack: u64, mut blocks: impl Iterator<Item = (u64, u64)>) -> Option<(u64, u64)> {
+    let first = blocks.next()?;
+    let is_below = first.1 <= ack;
+    let is_within = blocks.next().is_some_and(|(from, to)| from <= first.0 && first.1 <= to);
+    (is_below || is_within).then_some(first)
+}

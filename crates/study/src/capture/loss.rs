@@ -1,0 +1,273 @@
+//! Kinds of loss: a full queue drops when the waiting time is at its highest, a policer when its bucket is empty, and
+//! everything else drops regardless of both.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use super::estimate::{LossEstimate, LossKind, PolicerEstimate};
+use super::flow::Flow;
+use super::judge::{Link, quantile};
+use super::signals::{LossRun, Signals, Timeline};
+
+/// Share of the full queue's waiting time, and of the bucket's depth, from which it counts as full, or empty. Ours.
+const FULL_SHARE: f64 = 0.8;
+/// Share of the episodes that a kind must have to be reported. Ours.
+const KIND_SHARE: f64 = 0.15;
+/// Mean run of losses from which they are bursts. Ours: independent losses of 10 % have 1.1.
+const BURST_RUN: f64 = 1.6;
+/// Smallest number of episodes for a judgement on chance: fewer are too few for a share. Ours.
+const EPISODES_MIN: usize = 3;
+/// Excess of the losses at an empty bucket over the data sent at one, from which it is a policer. Ours.
+const POLICED: f64 = 0.5;
+/// Largest distance between the quartiles of the bucket's level at the losses, as a share of its depth. Ours: it is below 0.3
+/// for nearly all policers, and 0.8 for a burst loss that passes the other tests.
+const STEADY: f64 = 0.6;
+/// Rates tried for the tokens, as shares of the rate between the losses, and their ratio. Ours: tokens that overflow a
+/// small bucket are lost to the flow.
+const TOKEN_RATES: (f64, f64, f64) = (0.9, 3.0, 1.01);
+/// Share of the best excess from which a rate is as good; the steadiest level at the losses decides. Ours.
+const AS_GOOD: f64 = 0.9;
+/// Share of the episodes at a full queue from which no policer is looked for. Ours.
+const TAIL_SHARE: f64 = 0.5;
+/// Smallest depth of a bucket, segments. Ours: below it, rounding dominates.
+const DEPTH_SEGMENTS: f64 = 5.0;
+const NANOS: f64 = 1e9;
+
+/// Losses of a connection, judged.
+#[derive(Clone, Debug, Default)]
+pub struct Losses {
+    /// Kinds, the most frequent first.
+    pub kinds: Vec<LossEstimate>,
+    /// Waiting time at which the full queue dropped, seconds.
+    pub full_s: Option<f64>,
+    /// Policer.
+    pub policer: Option<PolicerEstimate>,
+    /// Reason for which the kinds are unknown.
+    pub unknown: Option<&'static str>,
+}
+
+/// Losses within a round trip of each other.
+#[derive(Clone, Debug)]
+struct Episode<'a> {
+    runs: Vec<&'a LossRun>,
+    /// Waiting time next to its first loss, seconds, if known.
+    queue_s: Option<f64>,
+}
+
+impl Episode<'_> {
+    fn segments(&self) -> u64 {
+        self.runs.iter().map(|run| run.segments).sum()
+    }
+}
+
+/// Judges the losses of a connection.
+pub fn judge(flow: &Flow, link: &Link) -> Losses {
+    let Some(signals) = flow.signals.as_deref().filter(|signals| signals.lost_segments > 0) else {
+        return Losses::default();
+    };
+    let mut runs: Vec<&LossRun> = signals.runs.iter().filter(|run| run.segments > 0).collect();
+    runs.sort_by_key(|run| run.first_ns);
+    let episodes = episodes(&runs, link);
+    let mut losses = Losses::default();
+    if episodes.is_empty() {
+        losses.unknown = Some("every loss was withdrawn by a duplicate report");
+        return losses;
+    }
+    let queue = QueueTest::of(&episodes, signals, link);
+    let every: Vec<&Episode<'_>> = episodes.iter().collect();
+    if queue.tail_episodes < TAIL_SHARE * every.len() as f64
+        && let Some(policer) = policer(&every, &signals.timeline, flow, link)
+    {
+        let basis = "a token bucket of its rate, empty at the losses and not elsewhere".to_owned();
+        losses.kinds.push(estimate(LossKind::Policer, every.len() as f64, &every, flow, basis));
+        losses.policer = Some(policer);
+        return losses;
+    }
+    let (tail, rest): (Vec<&Episode<'_>>, Vec<&Episode<'_>>) = episodes.iter().partition(|one| queue.is_full(one));
+    let own = queue.tail_episodes;
+    let total = episodes.len() as f64;
+    if own >= KIND_SHARE * total && own > 0.5 {
+        losses.full_s = queue.full_at(&tail);
+        losses.kinds.push(estimate(LossKind::TailDrop, own, &tail, flow, queue.basis(&tail)));
+    }
+    let others = total - own;
+    if others >= KIND_SHARE * total && !rest.is_empty() {
+        let kind = others_kind(&rest);
+        let basis = match kind {
+            LossKind::Burst => "losses at any waiting time, several segments in a row",
+            _ => "losses at any waiting time, one by one",
+        }
+        .to_owned();
+        losses.kinds.push(estimate(kind, others, &rest, flow, basis));
+    }
+    losses.kinds.sort_by(|a, b| b.episodes.total_cmp(&a.episodes));
+    losses
+}
+
+/// Groups runs of losses that are within a round trip of each other.
+fn episodes<'a>(runs: &[&'a LossRun], link: &Link) -> Vec<Episode<'a>> {
+    let mut all: Vec<Episode<'a>> = Vec::new();
+    let mut last_ns = 0_u64;
+    for run in runs {
+        let rtt_s = if run.rtt_ns > 0 { run.rtt_ns as f64 / NANOS } else { link.base_s };
+        let is_new = run.first_ns.saturating_sub(last_ns) as f64 / NANOS > rtt_s;
+        last_ns = last_ns.max(run.last_ns);
+        match all.last_mut().filter(|_| !is_new) {
+            Some(episode) => episode.runs.push(run),
+            None => all.push(Episode { runs: vec![run], queue_s: None }),
+        }
+    }
+    for episode in &mut all {
+        let known = episode.runs.iter().find(|run| run.rtt_ns > 0);
+        episode.queue_s = known.map(|run| link.queue_s(run.rtt_ns as f64 / NANOS));
+    }
+    all
+}
+
+/// Comparison of the waiting times next to losses with those of all data.
+struct QueueTest {
+    full_s: f64,
+    /// Episodes that are more at a full queue than chance explains.
+    tail_episodes: f64,
+    can_be_full: bool,
+}
+
+impl QueueTest {
+    fn of(episodes: &[Episode<'_>], signals: &Signals, link: &Link) -> Self {
+        let mut at_losses: Vec<(f64, f64)> =
+            episodes.iter().filter_map(|one| one.queue_s).map(|queue_s| (queue_s, 1.0)).collect();
+        let highest = quantile(&mut at_losses, 0.9).unwrap_or(0.0);
+        let usual = signals.rtt.as_ref().map_or(0.0, |all| link.queue_s(all.value_at_quantile(0.995) as f64 / 1e6));
+        // A queue drops at its fullest: waiting times next to its drops are no less than all others.
+        let full_s = if highest > 0.0 { highest.max(usual.min(1.5 * highest)) } else { usual };
+        let can_be_full = !link.is_lower_bound && full_s >= link.full_min_s();
+        let known = at_losses.len() as f64;
+        let high = at_losses.iter().filter(|one| one.0 >= FULL_SHARE * full_s).count() as f64;
+        let limit_us = 1e6 * (link.base_s + link.serialisation_s + FULL_SHARE * full_s);
+        let chance = signals.rtt.as_ref().map_or(0.0, |all| 1.0 - all.quantile_below(limit_us as u64));
+        let tail_share = if known == 0.0 || !can_be_full {
+            0.0
+        } else if chance > 0.9 {
+            // The queue is always full: its drops cannot be told from others, and are the likely ones.
+            high / known
+        } else {
+            ((high / known - chance) / (1.0 - chance)).max(0.0)
+        };
+        // A few episodes may all be at a full queue by chance.
+        let is_chance = known < EPISODES_MIN as f64 && chance.powf(known) > 0.2;
+        let tail_episodes = if is_chance { 0.0 } else { tail_share * episodes.len() as f64 };
+        Self { full_s, tail_episodes, can_be_full }
+    }
+
+    fn is_full(&self, episode: &Episode<'_>) -> bool {
+        self.can_be_full
+            && self.tail_episodes > 0.5
+            && episode.queue_s.is_some_and(|queue_s| queue_s >= FULL_SHARE * self.full_s)
+    }
+
+    /// Waiting time at the drops: the median over all runs, which leaves out the first ones of an episode.
+    fn full_at(&self, tail: &[&Episode<'_>]) -> Option<f64> {
+        let mut all: Vec<(f64, f64)> =
+            tail.iter().filter_map(|one| one.queue_s).map(|queue_s| (queue_s, 1.0)).collect();
+        quantile(&mut all, 0.5)
+    }
+
+    fn basis(&self, tail: &[&Episode<'_>]) -> String {
+        let full = self.full_at(tail).unwrap_or(self.full_s);
+        format!("waiting times at their highest, {:.1} ms, next to the losses", 1e3 * full)
+    }
+}
+
+fn estimate(kind: LossKind, episodes: f64, of: &[&Episode<'_>], flow: &Flow, from: String) -> LossEstimate {
+    let segments: u64 = of.iter().map(|one| one.segments()).sum();
+    let runs: usize = of.iter().map(|one| one.runs.len()).sum();
+    let sent = flow.counters.sent as f64 / flow.mss() as f64;
+    LossEstimate {
+        kind,
+        episodes,
+        ratio: segments as f64 / sent.max(1.0),
+        run: segments as f64 / (runs as f64).max(1.0),
+        from,
+    }
+}
+
+/// Kind of the losses that depend on neither queue nor bucket.
+fn others_kind(rest: &[&Episode<'_>]) -> LossKind {
+    let runs: Vec<&&LossRun> = rest.iter().flat_map(|one| &one.runs).collect();
+    let segments: u64 = runs.iter().map(|run| run.segments).sum();
+    let mean = segments as f64 / runs.len().max(1) as f64;
+    if mean >= BURST_RUN { LossKind::Burst } else { LossKind::Random }
+}
+
+/// Finds a token bucket that was empty at the losses and not elsewhere.
+///
+/// The idea is that of Flach et al., "An Internet-Wide Analysis of Traffic Policing" (SIGCOMM 2016), section 3: between
+/// losses a policed flow carries what its tokens permit, so a bucket simulated at that rate is empty when packets are
+/// lost, and not when they pass. Here the level is computed over bins of time, for several rates.
+fn policer(rest: &[&Episode<'_>], timeline: &Timeline, flow: &Flow, link: &Link) -> Option<PolicerEstimate> {
+    if rest.len() < EPISODES_MIN {
+        return None;
+    }
+    let passed: Vec<f64> = timeline.bins.iter().map(|(sent, lost)| f64::from(sent.saturating_sub(*lost))).collect();
+    let lost: Vec<f64> = timeline.bins.iter().map(|(_, lost)| f64::from(*lost)).collect();
+    let (first, last) = (lost.iter().position(|bytes| *bytes > 0.0)?, lost.iter().rposition(|bytes| *bytes > 0.0)?);
+    let width_s = timeline.width_ns as f64 / NANOS;
+    let between = (last - first) as f64 * width_s;
+    if between <= 0.0 {
+        return None;
+    }
+    let rate = passed[first..last].iter().sum::<f64>() / between;
+    let mss = flow.mss() as f64;
+    let (low, high, ratio) = TOKEN_RATES;
+    let most = if link.is_lower_bound { high * rate } else { (high * rate).min(link.rate) };
+    let tried = std::iter::successors(Some(low * rate), |rate| Some(rate * ratio)).take_while(|rate| *rate <= most);
+    let scored = tried.filter_map(|rate| Some((rate, bucket(&passed, &lost, rate * width_s)?)));
+    let scored: Vec<(f64, Bucket)> = scored.filter(|(_, bucket)| bucket.depth >= DEPTH_SEGMENTS * mss).collect();
+    let best = scored.iter().map(|one| one.1.excess).reduce(f64::max)?;
+    let good = scored.iter().filter(|one| one.1.excess >= AS_GOOD * best);
+    let &(rate, Bucket { excess, depth, spread }) = good.min_by(|a, b| a.1.spread.total_cmp(&b.1.spread))?;
+    // A link that serves at this rate has a queue; a policer has none.
+    let is_slower = link.is_lower_bound || rate < 0.97 * link.rate;
+    let wire = flow.wire_ratio();
+    (excess >= POLICED && spread <= STEADY && is_slower).then(|| PolicerEstimate {
+        bps: 8.0 * rate * wire,
+        burst_bytes: depth * wire,
+        from: format!("its bucket is empty at {:.0} points more of the losses than of all data", 100.0 * excess),
+    })
+}
+
+/// A token bucket beside the losses.
+#[derive(Clone, Copy, Debug)]
+struct Bucket {
+    /// Share of the losses at an empty bucket, less that of the data passed at one.
+    excess: f64,
+    /// Tokens that it holds, bytes.
+    depth: f64,
+    /// Distance between the quartiles of its level at the losses, as a share of the depth.
+    spread: f64,
+}
+
+/// Simulates a bucket in which `tokens` arrive in each bin.
+fn bucket(passed: &[f64], lost: &[f64], tokens: f64) -> Option<Bucket> {
+    let mut level = 0.0_f64;
+    let levels: Vec<f64> = passed
+        .iter()
+        .map(|bytes| {
+            level = (level + bytes - tokens).max(0.0);
+            level
+        })
+        .collect();
+    // The level at the losses is the depth, if it is a policer; a few may be misplaced.
+    let mut at_losses: Vec<(f64, f64)> =
+        levels.iter().zip(lost).filter(|(_, lost)| **lost > 0.0).map(|(level, lost)| (*level, *lost)).collect();
+    let depth = quantile(&mut at_losses, 0.75)?;
+    let spread = (depth - quantile(&mut at_losses, 0.25)?) / depth.max(1.0);
+    let limit = FULL_SHARE * depth;
+    let share = |of: &mut dyn Iterator<Item = (f64, f64)>| {
+        let (high, all) = of
+            .fold((0.0, 0.0), |sum, (level, bytes)| (sum.0 + if level >= limit { bytes } else { 0.0 }, sum.1 + bytes));
+        if all > 0.0 { high / all } else { 0.0 }
+    };
+    let with = |bytes: &[f64]| levels.iter().copied().zip(bytes.iter().copied()).collect::<Vec<_>>();
+    let at_loss = share(&mut with(lost).into_iter());
+    let otherwise = share(&mut with(passed).into_iter());
+    Some(Bucket { excess: at_loss - otherwise, depth, spread })
+}
