@@ -243,8 +243,9 @@ fn links(result: &RunResult, trace: &Trace) -> String {
         let (arrivals, drops) = (grown(&link.arrivals), grown(&link.drops));
         let _ = writeln!(
             text,
-            "{:<11} {used} used; queue up to {}; {drops} of {} dropped",
+            "{:<11} {} mean rate, {used} used; queue up to {}; {drops} of {} dropped",
             format!("link {}", index + 1),
+            bbrlab_stats::number::rate(mean_bps),
             counted(max, "packet"),
             counted(arrivals, "packet"),
         );

@@ -7,6 +7,7 @@ mod compare;
 mod conform;
 mod path;
 mod run;
+mod score;
 
 use std::fs;
 use std::path::PathBuf;

@@ -3,8 +3,8 @@
 
 use bbrlab_core::{NANOS_PER_SEC, Time};
 use bbrlab_sim::link::{Buffer, Service};
-use bbrlab_sim::record::result::FlowResult;
-use bbrlab_sim::setup::{ChangeKind, FlowSetup, Setup};
+use bbrlab_sim::record::fair;
+use bbrlab_sim::setup::{ChangeKind, Setup};
 use bbrlab_sim::tcp::HEADER_BYTES;
 
 use super::{Run, bin_ns, seconds};
@@ -92,28 +92,33 @@ impl Run<'_> {
         vec![Series { name: "capacity of the trace".to_owned(), style: Style::Area, x, y, ..Series::default() }]
     }
 
-    /// Equal share of the link's payload for each active flow, if several flows share one link of a known rate.
-    pub(super) fn fair_share(&self) -> Option<Series> {
-        let setup = self.setup.filter(|setup| setup.links.len() == 1 && setup.flows.len() > 1)?;
-        let (rate, mss) = (self.rate_bps(), f64::from(setup.flows[0].mss));
-        let mut times: Vec<f64> = rate.iter().map(|corner| corner.0).collect();
-        let life =
-            |(flow, result): (&FlowSetup, &FlowResult)| (result.start_s, flow.end_s(result).unwrap_or(f64::INFINITY));
-        let lives: Vec<(f64, f64)> = setup.flows.iter().zip(self.results).map(life).collect();
-        let end = self.t_s.last().copied()?;
-        times.extend(lives.iter().flat_map(|&(from, to)| [from, to]).filter(|&t| t < end));
-        times.sort_by(f64::total_cmp);
-        times.dedup();
-        let share = |t: f64| {
-            let there = lives.iter().filter(|(from, to)| *from <= t && t < *to).count();
-            let link = rate.iter().rev().find(|corner| corner.0 <= t)?.1;
-            (there > 0).then(|| (t, link * mss / (self.wire_bytes() * there as f64)))
+    /// Fair share of payload for each active flow, if several flows share links of known rates: one line if all flows have the
+    /// same, else one for each flow that is drawn, by max-min over the links that it crosses.
+    pub(super) fn fair_share(&self) -> Vec<Series> {
+        let Some(setup) = self.setup.filter(|setup| setup.flows.len() > 1) else { return Vec::new() };
+        let end = self.t_s.last().copied().unwrap_or(0.0);
+        let steps = fair::steps(setup, self.results);
+        let line = |name: &str, share: &dyn Fn(&fair::Step) -> f64| {
+            let known =
+                steps.iter().map(|step| (step.from_s, share(step))).filter(|(t, bps)| *t < end && bps.is_finite());
+            let shares = corners(known, end);
+            (!shares.is_empty()).then(|| match shares.as_slice() {
+                [first, _] => reference(name, vec![*first]),
+                _ => reference(name, shares),
+            })
         };
-        let shares = corners(times.into_iter().filter(|&t| t < end).filter_map(share), end);
-        (!shares.is_empty()).then(|| match shares.as_slice() {
-            [first, _] => reference("fair share", vec![*first]),
-            _ => reference("fair share", shares),
-        })
+        let same = |step: &fair::Step| {
+            let known = || step.shares_bps.iter().copied().filter(|bps| bps.is_finite());
+            (known().fold(f64::INFINITY, f64::min), known().fold(f64::NAN, f64::max))
+        };
+        if steps.iter().all(|step| same(step).0 == same(step).1 || same(step).1.is_nan()) {
+            return line("fair share", &|step| same(step).1).into_iter().collect();
+        }
+        let drawn = self.flows.iter().filter_map(|(flow, ..)| {
+            let nth = self.results.iter().position(|result| result.name == flow.name)?;
+            line(&format!("fair share of {}", flow.name), &|step| step.shares_bps[nth])
+        });
+        drawn.collect()
     }
 
     /// Bandwidth times base RTT, in segments.
@@ -179,6 +184,16 @@ mod tests {
         let figure = overview("duration = '10s'\nflow = ['cubic', 'cubic,size=1MB']");
         let share = &line(&figure, "fair share").unwrap().y;
         assert!(share[share.len() - 1] > 1.99 * share[0], "{share:?}");
+    }
+
+    #[test]
+    fn in_a_parking_lot_each_flow_has_its_own_fair_share() {
+        let links = "[[link]]\nrate = '10mbit'\n[[link]]\nrate = '20mbit'";
+        let flows = "['bbr1,name=long', 'bbr1,links=1..1,name=slow', 'bbr1,links=2..2,name=fast']";
+        let figure = overview(&format!("duration = '5s'\nflow = {flows}\n{links}"));
+        let share = |flow: &str| line(&figure, &format!("fair share of {flow}")).unwrap().y[0];
+        assert!((share("long") - share("slow")).abs() < 1e-9);
+        assert!((share("fast") / share("long") - 3.0).abs() < 1e-9);
     }
 
     #[test]

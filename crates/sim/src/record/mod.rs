@@ -1,6 +1,7 @@
 //! Output of a run on any backend: figures, series and packets.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
+pub mod fair;
 mod internals;
 pub mod packets;
 pub mod result;
