@@ -9,6 +9,7 @@ mod bbr1;
 mod bbr3;
 mod controller;
 mod cubic;
+mod dctcp;
 mod episode;
 mod event;
 mod fixed;
@@ -18,6 +19,7 @@ mod loss_based;
 mod minmax;
 mod pacer;
 pub mod params;
+mod prague;
 mod registry;
 mod resume;
 mod rng;
@@ -42,6 +44,7 @@ pub mod algorithms {
     pub use crate::event::{Ack, Lost, TxStart};
     pub use crate::fixed::Fixed;
     pub use crate::loss_based::{HostWindow, LossBased};
+    pub use crate::prague::Prague;
     pub use crate::registry::AnyAlgorithm;
     #[cfg(feature = "variants")]
     pub use crate::variant::{Davis, Variant, VariantName};

@@ -1,9 +1,10 @@
-//! Rules shared by Reno and CUBIC: slow start, growth by counting, proportional rate reduction, time-out, undo, idleness.
+//! Rules shared by Reno, CUBIC and DCTCP: slow start, growth by counting, proportional rate reduction, time-out, undo, idleness.
 //! Spec: RFC 5681, RFC 9937 (PRR); Linux 6.12 `tcp_input.c`, `tcp_cong.c`.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use crate::State;
 use crate::cubic::{Cubic, CubicParams};
+use crate::dctcp::{Dctcp, DctcpParams};
 use crate::event::{Ack, CaState, Init, TxStart};
 use crate::params::params;
 use crate::snapshot::Snapshot;
@@ -33,6 +34,7 @@ params! {
 enum Growth {
     Reno { beta: u32 },
     Cubic(Cubic),
+    Dctcp(Dctcp),
 }
 
 /// A window reduction under way (Linux `prr_*`).
@@ -43,7 +45,7 @@ struct Reduction {
     out: u32,
 }
 
-/// A Reno or CUBIC flow.
+/// A Reno, CUBIC or DCTCP flow.
 #[derive(Clone, Debug)]
 pub struct LossBased {
     growth: Growth,
@@ -76,6 +78,11 @@ impl LossBased {
         Self::new(Growth::Cubic(Cubic::new(params, init.now)), params.slow_start_after_idle != 0, init)
     }
 
+    /// Creates a DCTCP flow that begins now.
+    pub fn dctcp(params: &DctcpParams, init: &Init) -> Self {
+        Self::new(Growth::Dctcp(Dctcp::new(params, init.delivered)), params.slow_start_after_idle != 0, init)
+    }
+
     fn new(growth: Growth, slow_start_after_idle: bool, init: &Init) -> Self {
         let mut flow = Self {
             growth,
@@ -103,6 +110,7 @@ impl LossBased {
         let growth = match &self.growth {
             Growth::Reno { beta } => Growth::Reno { beta: *beta },
             Growth::Cubic(cubic) => Growth::Cubic(cubic.renewed(init.now)),
+            Growth::Dctcp(dctcp) => Growth::Dctcp(dctcp.renewed(init.delivered)),
         };
         *self = Self::new(growth, self.slow_start_after_idle, init);
     }
@@ -128,15 +136,26 @@ impl LossBased {
         debug_assert!(self.cwnd >= 1);
     }
 
-    /// Takes the ACK's RTT, which may end slow start.
+    /// Takes the ACK's RTT, which may end slow start, and its marks.
     fn watch_rtt(&mut self, ack: &Ack) {
         let slow_start = self.in_slow_start();
-        if let Growth::Cubic(cubic) = &mut self.growth {
-            let exit = cubic.on_rtt(ack, self.cwnd, slow_start, self.pacing_rate);
-            if exit {
-                self.cause = Cause::Queue;
-                self.ssthresh = self.cwnd;
+        match &mut self.growth {
+            Growth::Cubic(cubic) => {
+                let exit = cubic.on_rtt(ack, self.cwnd, slow_start, self.pacing_rate);
+                if exit {
+                    self.cause = Cause::Queue;
+                    self.ssthresh = self.cwnd;
+                }
             }
+            Growth::Dctcp(dctcp) => dctcp.on_ack(ack),
+            Growth::Reno { .. } => {}
+        }
+    }
+
+    /// Counts marked packets of the ACK in progress.
+    pub(crate) const fn on_congestion_mark(&mut self, packets: u64) {
+        if let Growth::Dctcp(dctcp) = &mut self.growth {
+            dctcp.on_marks(packets);
         }
     }
 
@@ -146,7 +165,7 @@ impl LossBased {
         if self.in_slow_start() {
             let step = match &mut self.growth {
                 Growth::Cubic(cubic) => cubic.slow_start_step(acked, ack.paced),
-                Growth::Reno { .. } => acked,
+                Growth::Reno { .. } | Growth::Dctcp(_) => acked,
             };
             let grown = self.cwnd.saturating_add(step).min(self.ssthresh);
             acked = step - (grown - self.cwnd);
@@ -159,7 +178,7 @@ impl LossBased {
             }
         }
         let count = match &mut self.growth {
-            Growth::Reno { .. } => self.cwnd,
+            Growth::Reno { .. } | Growth::Dctcp(_) => self.cwnd,
             Growth::Cubic(cubic) => cubic.acks_per_increase(ack, self.cwnd, acked),
         };
         self.count_up(count.max(1), acked);
@@ -212,7 +231,7 @@ impl LossBased {
     pub fn on_ca_state(&mut self, new: CaState) {
         let reduces = |state| matches!(state, CaState::Cwr | CaState::Recovery);
         if reduces(new) && !reduces(self.ca_state) {
-            self.begin_episode();
+            self.begin_episode(new);
             if new == CaState::Cwr {
                 self.prior_ssthresh = 0; // a mark proves congestion, whatever happened to the packets
             }
@@ -226,18 +245,20 @@ impl LossBased {
     }
 
     /// Saves the present state for undo, and sets the new threshold.
-    fn begin_episode(&mut self) {
+    fn begin_episode(&mut self, new: CaState) {
         self.prior_ssthresh = self.current_ssthresh();
         self.prior_cwnd = self.cwnd;
         self.cwnd_count = 0;
-        self.ssthresh = self.threshold_after_loss();
+        self.ssthresh = self.threshold_after(new);
     }
 
-    /// Returns the threshold after a loss at the present window.
-    fn threshold_after_loss(&mut self) -> u32 {
+    /// Returns the threshold after a loss or a mark at the present window.
+    fn threshold_after(&mut self, new: CaState) -> u32 {
         match &mut self.growth {
             Growth::Reno { beta } => ((u64::from(self.cwnd) * u64::from(*beta)) >> 8) as u32,
             Growth::Cubic(cubic) => cubic.recalc_ssthresh(self.cwnd),
+            Growth::Dctcp(dctcp) if new == CaState::Cwr => dctcp.after_mark(self.cwnd),
+            Growth::Dctcp(_) => self.cwnd / 2,
         }
         .max(2)
     }
@@ -254,7 +275,7 @@ impl LossBased {
     // spec: Linux tcp_enter_loss
     pub fn on_rto(&mut self, ack: &Ack, first: bool) {
         if first {
-            self.begin_episode();
+            self.begin_episode(CaState::Loss);
         }
         self.cause = Cause::Timeout;
         self.reduction = None;

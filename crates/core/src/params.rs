@@ -5,8 +5,10 @@
 pub use crate::bbr1::Bbr1Params;
 pub use crate::bbr3::Bbr3Params;
 pub use crate::cubic::CubicParams;
+pub use crate::dctcp::DctcpParams;
 pub use crate::fixed::FixedParams;
 pub use crate::loss_based::RenoParams;
+pub use crate::prague::PragueParams;
 #[cfg(feature = "variants")]
 pub use crate::variant::{AcdParams, ApgParams, CpaParams, DavisParams, KalmanParams, QuantileParams, VariantParams};
 

@@ -257,6 +257,10 @@ pub struct HostSetup {
     pub delayed_ack: Span,
     /// ECN negotiation (RFC 3168).
     pub ecn: bool,
+    /// The receiver reports the number of marked packets (RFC 9768), not only that some were marked.
+    pub accurate_ecn: bool,
+    /// The sender sets ECT(1), for the low-latency queue of an L4S link (RFC 9331).
+    pub l4s: bool,
     /// Initial congestion window in segments. Linux: 10.
     pub initial_cwnd: u32,
     /// Transport; in a QUIC stack's backend it matters only for flows of the TCP model.
@@ -455,6 +459,8 @@ impl Default for HostSetup {
             gro: None,
             delayed_ack: Span::millis(40),
             ecn: false,
+            accurate_ecn: false,
+            l4s: false,
             initial_cwnd: 10,
             transport: Transport::Tcp,
             ack: None,

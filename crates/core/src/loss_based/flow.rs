@@ -1,4 +1,4 @@
-//! Adapter that runs Reno and CUBIC in a controller.
+//! Adapter that runs Reno, CUBIC and DCTCP in a controller.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::LossBased;
@@ -17,6 +17,10 @@ impl Algorithm for LossBased {
 
     fn on_ca_state(&mut self, _old: CaState, new: CaState) {
         Self::on_ca_state(self, new);
+    }
+
+    fn on_congestion_mark(&mut self, packets: u64) {
+        Self::on_congestion_mark(self, packets);
     }
 
     fn on_recovery_by_timer(&mut self, ack: &Ack) {

@@ -4,7 +4,7 @@
 use super::{Growth, LossBased};
 #[cfg(feature = "unstable-internals")]
 use crate::cubic::CubicInternals;
-use crate::event::{Ack, TxStart};
+use crate::event::{Ack, CaState, TxStart};
 use crate::units::Rate;
 
 /// Window fields held by the host.
@@ -49,7 +49,7 @@ impl LossBased {
     /// Starts a loss episode; returns the threshold for the host to use.
     // spec: Linux cubictcp_recalc_ssthresh
     pub fn recalc_ssthresh(&mut self) -> u32 {
-        self.threshold_after_loss()
+        self.threshold_after(CaState::Recovery)
     }
 
     /// Handles a recovery from a time-out; the host has set the window.
@@ -73,7 +73,7 @@ impl LossBased {
     pub const fn cubic_internals(&self) -> Option<CubicInternals> {
         match &self.growth {
             Growth::Cubic(cubic) => Some(cubic.internals()),
-            Growth::Reno { .. } => None,
+            Growth::Reno { .. } | Growth::Dctcp(_) => None,
         }
     }
 }

@@ -9,10 +9,12 @@ use crate::algorithm::tests::probe::Probe;
 use crate::bbr1::{Bbr1, Bbr1Params};
 use crate::bbr3::{Bbr3, Bbr3Params, Draft06, Edition, Ietf100, LinuxV2, LinuxV3};
 use crate::cubic::CubicParams;
+use crate::dctcp::DctcpParams;
 use crate::event::Init;
 use crate::fixed::{Fixed, FixedParams};
 use crate::loss_based::{LossBased, RenoParams};
 use crate::params::{MAX_PARAMS, ParamError, ParamSpec, collect};
+use crate::prague::{Prague, PragueParams};
 use crate::units::Rate;
 #[cfg(feature = "variants")]
 use crate::variant::{Davis, DavisParams, Variant, VariantName, VariantParams};
@@ -66,6 +68,7 @@ declare::algorithms! {
     types {
         Fixed(Fixed),
         LossBased(LossBased),
+        Prague(Prague),
         Bbr1(Bbr1),
         Bbr3(Bbr3<Draft06>),
         Bbr3Linux(Bbr3<LinuxV3>),
@@ -119,6 +122,34 @@ declare::algorithms! {
         linux_name: Some("cubic"),
         bpf_object: Some("cubic"),
         plot: ("orange", 0, "square"),
+    }
+
+    Dctcp(DctcpParams) {
+        name: "dctcp",
+        summary: "DCTCP: Reno whose window shrinks by the share of marked packets",
+        source: "RFC 8257, Linux 6.12 tcp_dctcp.c",
+        defaults: DctcpParams::default(),
+        specs: [DctcpParams::SPECS, &[]],
+        runs: LossBased by LossBased::dctcp,
+        needs_pacing: false,
+        counts_bytes: false,
+        linux_name: Some("dctcp"),
+        bpf_object: None,
+        plot: ("grey", 1, "square"),
+    }
+
+    Prague(PragueParams) {
+        name: "prague",
+        summary: "TCP Prague for L4S, window mode",
+        source: "draft-briscoe-iccrg-prague-congestion-control, L4STeam's Linux module 0.7",
+        defaults: PragueParams::default(),
+        specs: [PragueParams::SPECS, &[]],
+        runs: Prague by Prague::new,
+        needs_pacing: true,
+        counts_bytes: false,
+        linux_name: None,
+        bpf_object: None,
+        plot: ("grey", 2, "diamond"),
     }
 
     Bbr1(Bbr1Params) {

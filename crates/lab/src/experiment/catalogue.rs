@@ -48,6 +48,9 @@ const FILES: &[(&str, &str)] = files![
     "cpa2024/setup.toml",
     "cpa2024/parameters.toml",
     "imc2021/ab_bias.toml",
+    "l4s/dualpi2.toml",
+    "l4s/coexist.toml",
+    "l4s/one_queue.toml",
 ];
 
 /// Digitised figures and delivery traces.

@@ -81,7 +81,7 @@ fn values(cases: &[Vec<Measured>], algorithm: usize, measure: usize, repeat: usi
 fn estimate(values: &[f64], rng: &mut Rng) -> Interval {
     match values.len() {
         0 => Interval::NONE,
-        ..PAIRS_MIN => Interval { middle: mean(values), low: f64::NAN, high: f64::NAN },
+        1..PAIRS_MIN => Interval { middle: mean(values), low: f64::NAN, high: f64::NAN },
         _ => {
             let (low, high) = interval_of_mean(values, rng);
             Interval { middle: mean(values), low, high }

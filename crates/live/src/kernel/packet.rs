@@ -55,6 +55,8 @@ pub struct Packet {
     pub hop: u8,
     /// True if it may be marked (ECT).
     pub ect: bool,
+    /// True if it belongs into an L4S link's low-latency queue (ECT(1) or CE).
+    pub l4s: bool,
     /// True if it is to be marked (CE).
     pub ce: bool,
 }
@@ -94,6 +96,9 @@ impl LinkPacket for Queued {
     }
     fn ect(&self) -> bool {
         self.0.ect
+    }
+    fn is_l4s(&self) -> bool {
+        self.0.l4s
     }
     fn mark_ce(&mut self) {
         self.0.ce = true;
@@ -331,6 +336,11 @@ impl Shape {
     pub const fn ect(&self) -> bool {
         self.ecn != NOT_ECT
     }
+
+    /// True if its packets are L4S traffic: ECT(1) and CE have the lowest bit of the field.
+    pub const fn l4s(&self) -> bool {
+        self.ecn & 1 == 1
+    }
 }
 
 /// Patches the `virtio_net_hdr`: one segment needs no segmentation, a run of several does.
@@ -413,7 +423,19 @@ mod tests {
 
     fn packet(buffer: u32, shape: &Shape, segment: u16) -> Packet {
         let wire = shape.wire(segment);
-        Packet { buffer, flow: 0, wire, busy: 0, left_ns: 0, line: 0, segment, hop: 0, ect: false, ce: false }
+        Packet {
+            buffer,
+            flow: 0,
+            wire,
+            busy: 0,
+            left_ns: 0,
+            line: 0,
+            segment,
+            hop: 0,
+            ect: false,
+            l4s: false,
+            ce: false,
+        }
     }
 
     fn cut(pool: &BufferPool, first: Packet, count: u16) -> Vec<u8> {

@@ -135,8 +135,19 @@ impl<O: Observer> Relay<O> {
     #[inline]
     fn enter_segment(&mut self, now: Time, direction: usize, flow: u32, buffer: u32, segment: u16, shape: &Shape) {
         let wire = shape.wire(segment);
-        let packet =
-            Packet { buffer, flow, wire, busy: 0, left_ns: 0, line: 0, segment, hop: 0, ect: shape.ect(), ce: false };
+        let packet = Packet {
+            buffer,
+            flow,
+            wire,
+            busy: 0,
+            left_ns: 0,
+            line: 0,
+            segment,
+            hop: 0,
+            ect: shape.ect(),
+            l4s: shape.l4s(),
+            ce: false,
+        };
         let acked = self.newly_acked(direction, &packet);
         let (path, mut observer) = self.direction(direction);
         path.offer(now, packet, acked, &mut observer);

@@ -315,7 +315,19 @@ mod tests {
     }
 
     fn packet(busy: u32, left_ns: u64) -> Packet {
-        Packet { buffer: 0, flow: 0, wire: 1250, busy, left_ns, line: 0, segment: 0, hop: 0, ect: false, ce: false }
+        Packet {
+            buffer: 0,
+            flow: 0,
+            wire: 1250,
+            busy,
+            left_ns,
+            line: 0,
+            segment: 0,
+            hop: 0,
+            ect: false,
+            l4s: false,
+            ce: false,
+        }
     }
 
     #[test]

@@ -22,7 +22,7 @@ const MARKERS = ['circle', 'square', 'triangle', 'diamond', 'cross', 'down', 'pl
 // Hue, dash and marker of each algorithm: a family shares a hue, its members differ in dash and marker.
 const ALGORITHMS = {
   'bbr1': ['blue', 0, 'circle'], 'bbr': ['blue', 0, 'circle'], 'bbr1-draft00': ['blue', 1, 'plus'],
-  'cubic': ['orange', 0, 'square'], 'reno': ['grey', 0, 'down'],
+  'cubic': ['orange', 0, 'square'], 'reno': ['grey', 0, 'down'], 'dctcp': ['grey', 1, 'square'], 'prague': ['grey', 2, 'diamond'],
   'bbr2': ['green', 0, 'triangle'], 'bbr2-ietf100': ['green', 1, 'down'],
   'bbr3': ['purple', 0, 'diamond'], 'bbr3-draft06': ['purple', 0, 'diamond'], 'bbr3-linux': ['purple', 1, 'plus'],
   'tuned': ['rose', 0, 'cross'],

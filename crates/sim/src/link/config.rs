@@ -89,6 +89,8 @@ pub enum Aqm {
     FqCodel(FqCodel),
     /// PIE (RFC 8033).
     Pie(Pie),
+    /// DualPI2 (RFC 9332).
+    DualPi2(DualPi2),
 }
 
 /// RED's parameters. Averages are over bytes.
@@ -130,6 +132,25 @@ pub struct FqCodel {
     pub flows: u32,
     /// Bytes that a queue may send per round. Linux: 1514.
     pub quantum: u32,
+}
+
+/// DualPI2's parameters.
+#[derive(Clone, Copy, Debug)]
+pub struct DualPi2 {
+    /// Target delay of the classic queue. Linux: 15 ms.
+    pub target: Span,
+    /// Update interval of the base probability. Linux: 16 ms.
+    pub tupdate: Span,
+    /// Integral weight, 1/s. Linux: 41/256.
+    pub alpha: f64,
+    /// Proportional weight, 1/s. Linux: 819/256.
+    pub beta: f64,
+    /// Ratio of the L queue's marking probability to the base probability. Linux: 2.
+    pub coupling: f64,
+    /// Delay above which the L queue marks every packet. Linux: 1 ms.
+    pub step: Span,
+    /// Share of the rate for the classic queue while both are full, per cent. Linux: 10.
+    pub classic_percent: u32,
 }
 
 /// PIE's parameters.

@@ -76,6 +76,11 @@ impl<P: LinkPacket> Fifo<P> {
         self.entries.len()
     }
 
+    /// The packet that leaves next.
+    pub fn head(&self) -> Option<&Entry<P>> {
+        self.entries.front()
+    }
+
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }

@@ -9,6 +9,7 @@ mod codel;
 mod config;
 mod delay;
 mod demand;
+mod dualpi2;
 mod fifo;
 mod fq_codel;
 mod loss;
@@ -43,6 +44,10 @@ pub trait LinkPacket {
     fn flow(&self) -> u32;
     /// True if it may be marked instead of dropped (ECT in its IP header).
     fn ect(&self) -> bool;
+    /// True if it belongs into the low-latency queue of an L4S link (ECT(1) or CE in its IP header).
+    fn is_l4s(&self) -> bool {
+        false
+    }
     /// Sets "congestion experienced".
     fn mark_ce(&mut self);
 }

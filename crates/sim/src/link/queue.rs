@@ -5,6 +5,7 @@ use bbrlab_core::{Rate, Rng, Time};
 
 use super::codel::Codel;
 use super::config::Aqm;
+use super::dualpi2::DualPi2;
 use super::fifo::{Entry, Fifo, Limit, Tally};
 use super::fq_codel::FqCodel;
 use super::pie::Pie;
@@ -14,6 +15,7 @@ use super::{LinkPacket, Verdict};
 /// Parts of the link's seed used by the disciplines.
 const RED_DICE: u64 = 0x4ed;
 const PIE_DICE: u64 = 0x91e;
+const DUALPI2_DICE: u64 = 0xd2;
 const HASH_KEY: u64 = 0xf9;
 
 /// Queue with its discipline. Large or rare ones are boxed to keep drop-tail small.
@@ -24,6 +26,7 @@ pub(super) enum Queue<P> {
     Codel(Box<Codel<P>>),
     FqCodel(Box<FqCodel<P>>),
     Pie(Box<Pie<P>>),
+    DualPi2(Box<DualPi2<P>>),
 }
 
 impl<P: LinkPacket> Queue<P> {
@@ -34,6 +37,7 @@ impl<P: LinkPacket> Queue<P> {
             Aqm::Codel(codel) => Self::Codel(Box::new(Codel::new(*codel))),
             Aqm::FqCodel(fq) => Self::FqCodel(Box::new(FqCodel::new(*fq, Rng::derive(seed, HASH_KEY)))),
             Aqm::Pie(pie) => Self::Pie(Box::new(Pie::new(*pie, Rng::derive(seed, PIE_DICE)))),
+            Aqm::DualPi2(dual) => Self::DualPi2(Box::new(DualPi2::new(*dual, Rng::derive(seed, DUALPI2_DICE)))),
         }
     }
 
@@ -64,6 +68,7 @@ impl<P: LinkPacket> Queue<P> {
             Self::Codel(codel) => codel.enqueue(entry, limit, tally),
             Self::FqCodel(fq) => fq.enqueue(entry, limit, tally),
             Self::Pie(pie) => pie.enqueue(now, entry, limit, tally),
+            Self::DualPi2(dual) => dual.enqueue(now, entry, limit, tally),
         }
     }
 
@@ -75,6 +80,7 @@ impl<P: LinkPacket> Queue<P> {
             Self::Codel(codel) => codel.dequeue(now, tally),
             Self::FqCodel(fq) => fq.dequeue(now, tally),
             Self::Pie(pie) => pie.dequeue(now),
+            Self::DualPi2(dual) => dual.dequeue(now, tally),
         }
     }
 
@@ -86,6 +92,7 @@ impl<P: LinkPacket> Queue<P> {
             Self::Codel(codel) => codel.fifo().len(),
             Self::FqCodel(fq) => fq.len(),
             Self::Pie(pie) => pie.fifo().len(),
+            Self::DualPi2(dual) => dual.len(),
         }
     }
 
@@ -97,6 +104,7 @@ impl<P: LinkPacket> Queue<P> {
             Self::Codel(codel) => codel.fifo().bytes(),
             Self::FqCodel(fq) => fq.bytes(),
             Self::Pie(pie) => pie.fifo().bytes(),
+            Self::DualPi2(dual) => dual.bytes(),
         }
     }
 }

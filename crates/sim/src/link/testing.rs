@@ -12,6 +12,7 @@ pub struct Packet {
     pub bytes: u32,
     pub flow: u32,
     pub ect: bool,
+    pub l4s: bool,
     pub ce: bool,
 }
 
@@ -25,6 +26,9 @@ impl LinkPacket for Packet {
     fn ect(&self) -> bool {
         self.ect
     }
+    fn is_l4s(&self) -> bool {
+        self.l4s
+    }
     fn mark_ce(&mut self) {
         self.ce = true;
     }
@@ -32,7 +36,7 @@ impl LinkPacket for Packet {
 
 /// Creates a packet of flow 0 that cannot be marked.
 pub const fn packet(bytes: u32) -> Packet {
-    Packet { id: 0, bytes, flow: 0, ect: false, ce: false }
+    Packet { id: 0, bytes, flow: 0, ect: false, l4s: false, ce: false }
 }
 
 /// Configures a link without policer and loss.

@@ -368,7 +368,7 @@ fn drops_after_queueing_are_told_by_flow() {
 }
 
 fn any_aqm() -> impl Strategy<Value = Aqm> {
-    (0..5_u8, any::<bool>()).prop_map(|(kind, ecn)| match kind {
+    (0..6_u8, any::<bool>()).prop_map(|(kind, ecn)| match kind {
         0 => Aqm::DropTail,
         1 => Aqm::Red(Red { min: 3000, max: 9000, wlog: 2, ecn, ..RED }),
         2 => {
@@ -377,6 +377,15 @@ fn any_aqm() -> impl Strategy<Value = Aqm> {
         3 => {
             Aqm::FqCodel(FqCodel { codel: Codel { ecn, interval: Span::millis(10), ..CODEL }, flows: 3, quantum: 300 })
         }
+        4 => Aqm::DualPi2(DualPi2 {
+            target: Span::millis(3),
+            tupdate: Span::millis(3),
+            alpha: 0.16,
+            beta: 3.2,
+            coupling: 2.0,
+            step: Span::millis(1),
+            classic_percent: if ecn { 10 } else { 50 },
+        }),
         _ => {
             Aqm::Pie(Pie { ecn, target: Span::millis(3), tupdate: Span::millis(3), max_burst: Span::millis(5), ..PIE })
         }
@@ -425,7 +434,7 @@ proptest! {
                     1 => link.set_buffer(Buffer::Packets(gap % 50)),
                     _ => {}
                 }
-                refused += u64::from(link.offer(now, Packet { id: 0, bytes, flow, ect, ce: false }) == Verdict::Dropped);
+                refused += u64::from(link.offer(now, Packet { id: 0, bytes, flow, ect, l4s: flow % 2 == 0, ce: false }) == Verdict::Dropped);
                 link.take_dropped(&mut queued_drops);
                 let stats = link.stats();
                 let gone = stats.departed_packets + stats.drops + stats.policed;

@@ -17,9 +17,11 @@ pub struct Step {
     pub shares_bps: Vec<f64>,
 }
 
-/// Max-min fair rates of flows, each over a range of links (first, and one past the last) with an upper limit of its own: no
-/// flow can get more without taking from one that gets less.
-pub fn max_min(capacities: &[f64], flows: &[((usize, usize), f64)]) -> Vec<f64> {
+/// A flow's range of links, the first and one past the last, and the rate that it wants at most.
+pub type Demand = ((usize, usize), f64);
+
+/// Max-min fair rates of flows: no flow can get more without taking from one that gets less.
+pub fn max_min(capacities: &[f64], flows: &[Demand]) -> Vec<f64> {
     let mut left = capacities.to_vec();
     let mut rates = vec![f64::NAN; flows.len()];
     let mut open: Vec<usize> = (0..flows.len()).collect();
@@ -36,9 +38,7 @@ pub fn max_min(capacities: &[f64], flows: &[((usize, usize), f64)]) -> Vec<f64> 
         let (done, rest): (Vec<usize>, Vec<usize>) = open.iter().partition(|&&flow| of(flow) <= lowest);
         for flow in done {
             rates[flow] = lowest;
-            for link in flows[flow].0.0..flows[flow].0.1 {
-                left[link] -= lowest;
-            }
+            left[flows[flow].0.0..flows[flow].0.1].iter_mut().for_each(|capacity| *capacity -= lowest);
         }
         open = rest;
     }
@@ -88,7 +88,7 @@ pub fn steps(setup: &Setup, results: &[FlowResult]) -> Vec<Step> {
             };
             (payload, (flow.links, demand))
         };
-        let all: Vec<(f64, ((usize, usize), f64))> = there.iter().map(|&nth| wants(nth)).collect();
+        let all: Vec<(f64, Demand)> = there.iter().map(|&nth| wants(nth)).collect();
         let found = max_min(&capacities, &all.iter().map(|(_, flow)| *flow).collect::<Vec<_>>());
         let mut shares_bps = vec![f64::NAN; lives.len()];
         for ((nth, (payload, _)), rate) in there.into_iter().zip(&all).zip(found) {

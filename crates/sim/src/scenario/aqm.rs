@@ -7,7 +7,7 @@ use std::str::FromStr;
 use super::text::{TextError, as_text, nearest};
 use super::units::{PACKET_BYTES, Ratio, TimeSpan, Volume};
 use super::values::Options;
-use crate::link::{Aqm, Codel, FqCodel, Pie, Red};
+use crate::link::{Aqm, Codel, DualPi2, FqCodel, Pie, Red};
 
 /// A queue discipline with the options set in the scenario.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,9 +23,10 @@ enum Kind {
     Codel,
     FqCodel,
     Pie,
+    DualPi2,
 }
 
-const KINDS: [(Kind, &str, &[&str], &str); 5] = [
+const KINDS: [(Kind, &str, &[&str], &str); 6] = [
     (Kind::DropTail, "droptail", &[], "droptail without options"),
     (
         Kind::Red,
@@ -45,6 +46,12 @@ const KINDS: [(Kind, &str, &[&str], &str); 5] = [
         "pie",
         &["target", "tupdate", "alpha", "beta", "burst", "ecn"],
         "pie:target=TIME,tupdate=TIME,alpha=X,beta=X,burst=TIME,ecn",
+    ),
+    (
+        Kind::DualPi2,
+        "dualpi2",
+        &["target", "tupdate", "alpha", "beta", "coupling", "step", "classic"],
+        "dualpi2:target=TIME,tupdate=TIME,alpha=X,beta=X,coupling=X,step=TIME,classic=PERCENT",
     ),
 ];
 
@@ -81,6 +88,16 @@ impl AqmSpec {
                 beta: options.float("beta", 1.25)?,
                 max_burst: options.get("burst")?.unwrap_or(TimeSpan::millis(150)).span(),
                 ecn: options.switch("ecn")?,
+            }),
+            // Defaults of Linux `dualpi2_reset_default`.
+            Kind::DualPi2 => Aqm::DualPi2(DualPi2 {
+                target: positive(options, "target", TimeSpan::millis(15))?.span(),
+                tupdate: positive(options, "tupdate", TimeSpan::millis(16))?.span(),
+                alpha: options.float("alpha", 41.0 / 256.0)?,
+                beta: options.float("beta", 819.0 / 256.0)?,
+                coupling: options.float("coupling", 2.0)?,
+                step: options.get("step")?.unwrap_or(TimeSpan::millis(1)).span(),
+                classic_percent: in_range(options, "classic", 10, 0..=100)?,
             }),
         })
     }
@@ -145,7 +162,7 @@ impl FromStr for AqmSpec {
         let Some((kind, _, _, form)) = KINDS.iter().find(|(_, known, ..)| *known == name) else {
             let near = nearest(name, names).map_or(String::new(), |near| format!(" (did you mean {near}?)"));
             return Err(TextError(format!(
-                "{name:?} is not a queue discipline{near}; write droptail, red, codel, fq_codel or pie, with :ecn if wanted"
+                "{name:?} is not a queue discipline{near}; write droptail, red, codel, fq_codel, pie or dualpi2, with :ecn if wanted"
             )));
         };
         if *kind == Kind::DropTail && !options.is_empty() {
@@ -179,6 +196,6 @@ impl fmt::Display for AqmSpec {
 
 as_text!(
     AqmSpec,
-    "a queue discipline: droptail, red, codel, fq_codel or pie, with options after colons",
-    ["droptail", "fq_codel:ecn", "codel:target=5ms,interval=100ms", "red:min=30kB,max=90kB,p=10%", "pie"]
+    "a queue discipline: droptail, red, codel, fq_codel, pie or dualpi2, with options after colons",
+    ["droptail", "fq_codel:ecn", "codel:target=5ms,interval=100ms", "red:min=30kB,max=90kB,p=10%", "pie", "dualpi2"]
 );

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use bbrlab_core::Span;
 
 use super::keys::flow;
-use super::support::{KERNEL, KERNELS, Refusal, S2N, STACKS, UML};
+use super::support::{KERNEL, KERNELS, NOT_SIM, Refusal, S2N, STACKS, UML};
 use super::text::TextError;
 use super::units::{BitRate, BufferSize, TimeSpan, Volume};
 use crate::setup::{AckEvery, FlowSetup, Program, Rwnd, Setup, Transport};
@@ -129,10 +129,10 @@ flow_options! {
     request: (Volume, TimeSpan) = "VOLUME/TIME", request, |(size, pause)| format!("{size}/{pause}");
     example "bbr1,request=100kB/1s";
 
-    /// RFC 3168 ECN
-    ecn: bool = "on|off", switch, on_off;
+    /// ECN: RFC 3168's; with accurate feedback (RFC 9768); or that with ECT(1), for the low-latency queue of an L4S link
+    ecn: Ecn = "on|off|accurate|l4s", Ecn::read, |ecn| ecn.name().to_owned();
     example "cubic,ecn=on";
-    refused &[ECN_BESIDE_NONE];
+    refused &[ECN_BESIDE_NONE, ACCURATE_ECN];
 
     /// Pacing for an algorithm that does not require it
     pacing: bool = "on|off", switch, on_off;
@@ -322,6 +322,46 @@ impl fmt::Display for Window {
     }
 }
 
+/// ECN of a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ecn {
+    /// None.
+    Off,
+    /// RFC 3168.
+    Classic,
+    /// RFC 9768 with ECT(0).
+    Accurate,
+    /// RFC 9768 with ECT(1).
+    L4s,
+}
+
+impl Ecn {
+    const ALL: [Self; 4] = [Self::Off, Self::Classic, Self::Accurate, Self::L4s];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Classic => "on",
+            Self::Accurate => "accurate",
+            Self::L4s => "l4s",
+        }
+    }
+
+    fn read(text: &str) -> Result<Self, TextError> {
+        let found = Self::ALL.into_iter().find(|ecn| ecn.name() == text);
+        found.ok_or_else(|| TextError(format!("{text:?} is not a kind of ECN; write off, on, accurate or l4s")))
+    }
+
+    /// ECN of an algorithm that is built for it.
+    pub fn usual(cc: &str) -> Self {
+        match cc {
+            "prague" => Self::L4s,
+            "dctcp" => Self::Accurate,
+            _ => Self::Off,
+        }
+    }
+}
+
 /// The kernel's delayed-ACK timer.
 const DELAYED_ACK: Span = Span::millis(40);
 /// The kernel's own initial window, segments.
@@ -388,6 +428,14 @@ const ECN_BESIDE_NONE: Refusal = Refusal {
         flow(setup, |flow| (flow.host.ecn != first).then(|| format!("{} beside {first}", flow.host.ecn)))
     },
     example: &["--flow", "cubic,ecn=on", "--flow", "cubic"],
+};
+
+const ACCURATE_ECN: Refusal = Refusal {
+    on: NOT_SIM,
+    values: "accurate and l4s",
+    why: "only the simulator's receiver reports the number of marked packets",
+    holds: |setup| flow(setup, |flow| flow.host.accurate_ecn.then(|| "accurate feedback".to_owned())),
+    example: &["--flow", "cubic,ecn=l4s"],
 };
 
 const PACED_ACCESS: Refusal = Refusal {

@@ -187,14 +187,15 @@ scenario_keys! {
     Condition "SHARE", default "0%", set |scenario, text| scenario.duplicate = text.parse()?;
     example &["--duplicate", "1%"];
 
-    /// Queue discipline: droptail, red, codel, fq_codel or pie, with options as in codel:target=5ms:ecn
+    /// Queue discipline: droptail, red, codel, fq_codel, pie or dualpi2, with options as in codel:target=5ms:ecn
     ///
     /// Options: red:min=VOLUME,max=VOLUME,p=SHARE,wlog=N,gentle,ecn; codel:target=TIME,interval=TIME,ce=TIME,ecn;
-    /// fq_codel: those of codel, and flows=N, quantum=BYTES; pie:target=TIME,tupdate=TIME,alpha=X,beta=X,burst=TIME,ecn.
+    /// fq_codel: those of codel, and flows=N, quantum=BYTES; pie:target=TIME,tupdate=TIME,alpha=X,beta=X,burst=TIME,ecn;
+    /// dualpi2:target=TIME,tupdate=TIME,alpha=X,beta=X,coupling=X,step=TIME,classic=PERCENT.
     aqm: AqmSpec = AqmSpec::default();
     Condition "AQM", default "droptail", set |scenario, text| scenario.aqm = text.parse()?;
     example &["--aqm", "codel"];
-    refused &[GENTLE_RED];
+    refused &[GENTLE_RED, DUALPI2];
 
     /// Token-bucket policer in front of the queue, as in rate=10mbit,burst=125kB
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -350,6 +351,14 @@ const GENTLE_RED: Refusal = Refusal {
     why: "the kernel's RED drops everything above max",
     holds: |setup| link(setup, |link| matches!(&link.aqm, Aqm::Red(red) if red.gentle), "red:gentle"),
     example: &["--aqm", "red:gentle", "--buffer", "4bdp"],
+};
+
+const DUALPI2: Refusal = Refusal {
+    on: UML,
+    values: "dualpi2",
+    why: "this kernel has no dualpi2, which Linux has from 6.17 on",
+    holds: |setup| link(setup, |link| matches!(&link.aqm, Aqm::DualPi2(_)), "dualpi2"),
+    example: &["--aqm", "dualpi2"],
 };
 
 const HELD_ACKS: Refusal = Refusal {

@@ -24,7 +24,7 @@ pub use crate::backend::Backend;
 pub use aqm::AqmSpec;
 pub use arrivals::{ArrivalSpec, SizeSpec};
 pub use flow::{FLOWS_MAX, FlowSpec, meant, unit_text};
-pub use flow_options::{Access, FlowOption, FlowOptions, OPTIONS as FLOW_OPTIONS, Window};
+pub use flow_options::{Access, Ecn, FlowOption, FlowOptions, OPTIONS as FLOW_OPTIONS, Window};
 pub use keys::{KEYS, Key, KeyGroup, Scenario, key};
 #[cfg(feature = "schema")]
 pub use model::schema;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bbrlab_core::{NANOS_PER_SEC, Rate, Rng, Span, Time};
 
 use super::flow::{FLOWS_MAX, FlowSpec};
-use super::flow_options::Window;
+use super::flow_options::{Ecn, Window};
 use super::keys::Scenario;
 use super::model::LinkSpec;
 use super::presets::Preset;
@@ -471,13 +471,16 @@ fn traffic(spec: &FlowSpec, size: Option<u64>) -> Traffic {
 fn host(spec: &FlowSpec) -> HostSetup {
     let (options, default) = (&spec.options, HostSetup::default());
     let mss = options.mss.unwrap_or(MSS_DEFAULT);
+    let ecn = options.ecn.unwrap_or_else(|| Ecn::usual(spec.cc.as_str()));
     HostSetup {
         pacing: options.pacing.unwrap_or(default.pacing),
         // To the sender, a limit of one segment means "off".
         tso_max: options.tso.map_or(default.tso_max, |tso| tso.max(mss)),
         gro: options.gro.filter(|gro| gro.0 > 0).map(TimeSpan::span),
         delayed_ack: options.delack.map_or(default.delayed_ack, TimeSpan::span),
-        ecn: options.ecn.unwrap_or(default.ecn),
+        ecn: ecn != Ecn::Off,
+        accurate_ecn: matches!(ecn, Ecn::Accurate | Ecn::L4s),
+        l4s: ecn == Ecn::L4s,
         initial_cwnd: options.iw.unwrap_or(default.initial_cwnd),
         transport: options.transport.unwrap_or_default(),
         ack: options.ack,

@@ -9,6 +9,9 @@ use super::keys::KEYS;
 use crate::backend::{Backend, Stack};
 use crate::setup::{Capture, Setup};
 
+/// All backends but the simulator.
+pub(super) const NOT_SIM: &[Backend] =
+    &[Backend::Uml, Backend::Kernel, Backend::Quic(Stack::S2n), Backend::Quic(Stack::Noq), Backend::Quic(Stack::Quinn)];
 /// All backends that run a real Linux kernel.
 pub(super) const KERNELS: &[Backend] = &[Backend::Uml, Backend::Kernel];
 /// All QUIC stacks.

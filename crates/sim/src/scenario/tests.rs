@@ -67,7 +67,7 @@ const BAD_FILES: &[(&str, &str)] = &[
     ),
     (
         "aqm = \"codle\"",
-        "lab.toml:1: aqm: \"codle\" is not a queue discipline (did you mean codel?); write droptail, red, codel, fq_codel or pie, with :ecn if wanted",
+        "lab.toml:1: aqm: \"codle\" is not a queue discipline (did you mean codel?); write droptail, red, codel, fq_codel, pie or dualpi2, with :ecn if wanted",
     ),
     ("aqm = \"droptail:ecn\"", "lab.toml:1: aqm: droptail has no option \"ecn\"; write droptail without options"),
     ("aqm = \"codel:target=0s\"", "lab.toml:1: aqm: target: 0s is out of range; write at least 1us"),
@@ -477,7 +477,7 @@ proptest! {
         (flow.count, flow.start, flow.step) = (count, start, step);
         let (rate, rtt, buffer) = access;
         flow.options = FlowOptions {
-            size: Some(size), mss: Some(mss), iw: Some(iw), ecn: Some(ecn), tso: Some(tso), rwnd: Some(Window::Auto(size)),
+            size: Some(size), mss: Some(mss), iw: Some(iw), ecn: Some(if ecn { Ecn::L4s } else { Ecn::Off }), tso: Some(tso), rwnd: Some(Window::Auto(size)),
             access: Some(Access { rate, rtt, buffer }), links: Some((1, iw)), name: Some("a#1".to_owned()), ..FlowOptions::default()
         };
         reads_back(&flow)?;

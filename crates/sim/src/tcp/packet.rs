@@ -27,6 +27,8 @@ pub mod mark {
     pub const BARE: u8 = 32;
     /// TCP's PSH: the end of a super-packet of several segments, or of all data written (Linux `__tcp_transmit_skb`).
     pub const PUSH: u8 = 64;
+    /// ECT(1) instead of ECT(0): an L4S sender (RFC 9331).
+    pub const ECT_1: u8 = 128;
     /// Marks of a segment without payload.
     pub const NO_DATA: u8 = SYN | BARE;
 }
@@ -61,6 +63,10 @@ impl LinkPacket for Segment {
 
     fn ect(&self) -> bool {
         self.marks & mark::ECT != 0
+    }
+
+    fn is_l4s(&self) -> bool {
+        self.marks & (mark::ECT_1 | mark::CE) != 0
     }
 
     fn mark_ce(&mut self) {
@@ -113,6 +119,8 @@ pub struct AckPacket {
     pub fresh: u32,
     /// Index of the flow, set by the code that puts the ACK on a path.
     pub flow: u32,
+    /// Marked packets received so far, modulo 2^32, with accurate feedback (RFC 9768; its counter wraps, this one does not).
+    pub ce: u32,
     /// RFC 3168 ECN echo.
     pub ece: bool,
     /// True if this answers a SYN.

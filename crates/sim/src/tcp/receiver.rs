@@ -75,6 +75,12 @@ pub struct Receiver {
     acknowledged: u64,
     pub(super) fresh: u32,
     ecn: bool,
+    /// Accurate feedback instead of RFC 3168's echo.
+    has_accurate_ecn: bool,
+    /// Marked packets so far.
+    ce: u32,
+    /// True if the last packet was marked.
+    was_marked: bool,
     pub(super) echo_ce: bool,
     pub(super) window: Window,
     last_arrival: Time,
@@ -144,6 +150,9 @@ impl Receiver {
             acknowledged: 0,
             fresh: 0,
             ecn: host.ecn,
+            has_accurate_ecn: host.accurate_ecn,
+            ce: 0,
+            was_marked: false,
             echo_ce: false,
             window: Window { kind: rwnd, now, mark: (0, Time::ZERO) },
             last_arrival: Time::ZERO,
@@ -306,6 +315,13 @@ impl Receiver {
         if !self.ecn {
             return AckDecision::Nothing;
         }
+        if self.has_accurate_ecn {
+            // spec: Linux tcp_accecn: a change of the codepoint is acknowledged at once.
+            let is_marked = segment.marks & mark::CE != 0;
+            self.ce = self.ce.wrapping_add(u32::from(is_marked));
+            let changed = std::mem::replace(&mut self.was_marked, is_marked) != is_marked;
+            return if changed { AckDecision::Now } else { AckDecision::Nothing };
+        }
         if segment.marks & mark::CWR != 0 {
             self.echo_ce = false;
         }
@@ -454,6 +470,7 @@ impl Receiver {
             window: self.window.now,
             fresh: std::mem::take(&mut self.fresh),
             ece: self.echo_ce,
+            ce: self.ce,
             ..AckPacket::default()
         };
         // A DSACK replaces one block.

@@ -55,6 +55,14 @@ impl Sender {
         }
         self.check_app_limited_broadly();
         let mut seen = AckFlags { ece: ack.ece && self.ecn, ..AckFlags::default() };
+        let mut marked = 0;
+        if self.has_accurate_ecn {
+            // An ACK that was overtaken reports fewer.
+            let newly = ack.ce.wrapping_sub(self.ce);
+            if newly > 0 && newly < 1 << 31 {
+                (self.ce, marked, seen.ece) = (ack.ce, u64::from(newly), true);
+            }
+        }
         let mut batch = self.cc.begin_ack(now);
         let prior_in_flight = self.flight();
         let prior_sacked = self.board.sacked_out;
@@ -101,7 +109,8 @@ impl Sender {
         }
         let progress = seen.acked > 0 || seen.sacked > 0;
         if seen.ece {
-            self.cc.on_congestion_mark(now, delivered);
+            let packets = if self.has_accurate_ecn { marked.min(delivered.max(1)) } else { delivered };
+            self.cc.on_congestion_mark(now, packets);
         }
         let mut info = AckInfo::NONE.with_edt(self.edt()).with_cwnd_limited(self.cwnd_limited());
         info.rtt = AckRtt::Measured { newest: rtt, oldest: rtt_oldest };

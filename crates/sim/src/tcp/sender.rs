@@ -102,6 +102,10 @@ pub struct Sender {
     pub(super) cwnd_stamp: Time,
     // ECN
     pub(super) ecn: bool,
+    pub(super) has_accurate_ecn: bool,
+    is_l4s: bool,
+    /// Marked packets reported so far.
+    pub(super) ce: u32,
     pub(super) send_cwr: bool,
     // Handshake
     pub(super) established: bool,
@@ -169,6 +173,9 @@ impl Sender {
             cwnd_used: 0,
             cwnd_stamp: setup.start,
             ecn: setup.host.ecn,
+            has_accurate_ecn: setup.host.accurate_ecn,
+            is_l4s: setup.host.l4s,
+            ce: 0,
             send_cwr: false,
             established: false,
             syn_tries: 0,
@@ -473,8 +480,9 @@ impl Sender {
 
     pub(super) fn emit(&mut self, now: Time, seq: u64, len: u16, extra: u8, out: &mut Vec<Segment>) {
         let mut marks = extra;
-        if self.ecn && extra & mark::RETRANSMIT == 0 {
-            marks |= mark::ECT;
+        // An L4S sender marks retransmissions too, so that they do not fall into the other queue.
+        if self.ecn && (extra & mark::RETRANSMIT == 0 || self.is_l4s) {
+            marks |= if self.is_l4s { mark::ECT | mark::ECT_1 } else { mark::ECT };
             if self.send_cwr {
                 self.send_cwr = false;
                 marks |= mark::CWR;
