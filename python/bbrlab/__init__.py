@@ -14,7 +14,7 @@ from bbrlab import ab
 from bbrlab._algorithm import Algorithm
 from bbrlab._bbrlab import Ack, Controller, InternalError, ScenarioError, Sent, Table, Timeout, Token, __version__
 from bbrlab._catalogue import algorithms, keys, parameters
-from bbrlab._evidence import conform, reproduce
+from bbrlab._evidence import conform, reproduce, score
 from bbrlab._figures import Bottleneck, Distribution, Expectation, Flow, Group, Model, Run
 from bbrlab._record import Record
 from bbrlab._result import Comparison, Page, Result, compare, read
@@ -61,6 +61,7 @@ __all__ = [
     "replay",
     "reproduce",
     "run",
+    "score",
     "sweep",
     "tune",
 ]

@@ -50,6 +50,26 @@ def conform(*algorithms: str, cases: Sequence[int] = (), cells: Sequence[str] = 
     return Record(whole)
 
 
+def score(
+    *algorithms: str,
+    compare: Sequence[str] = (),
+    card: str = "rfc9743",
+    criteria: Sequence[str] = (),
+    set: int = 0,
+    repeat: int = 3,
+) -> Record:
+    """Scores algorithms by the criteria of RFC 9743, and returns the document of `bbrlab score --json`.
+
+    `compare` are the references, by default CUBIC, Reno, BBRv1 and BBRv3; `criteria` are sections such as "5.1.2", all without any.
+    `card` may also be "situations"; `set` other than 0 draws the paths anew, and `repeat` is the number of seeds.
+    """
+    if not algorithms:
+        raise ValueError("score: no algorithm; pass at least one, such as 'bbr3'")
+    if repeat < 1:
+        raise ValueError(f"score: repeat is {repeat}; pass at least 1")
+    return Record(json.loads(_bbrlab.score(list(algorithms), list(compare), card, list(criteria), set, repeat)))
+
+
 def _claim(task: tuple[int, str], seed: int) -> tuple[int, dict[str, Any]]:
     nth, name = task
     return nth, json.loads(_bbrlab.reproduce([name], seed))

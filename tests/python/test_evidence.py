@@ -24,6 +24,13 @@ def test_cases_have_the_document_of_the_command(command):
     assert [case.algorithm for case in found.cases] == ["bbr3", "bbr1"]
 
 
+def test_a_score_has_the_document_of_the_command(command):
+    wanted, _ = command("score", "bbr3", "--criterion", "5.1.3", "--repeat", "1", "--set", "2", "--json", "-")
+    found = bbrlab.score("bbr3", criteria=["5.1.3"], repeat=1, set=2)
+    assert found._table == wanted
+    assert found.criteria[0].section == "5.1.3"
+
+
 def test_an_executor_gives_the_same_documents():
     with ThreadPoolExecutor(2) as pool:
         assert bbrlab.reproduce("PROBE-RTT", "F2", executor=pool) == bbrlab.reproduce("PROBE-RTT", "F2")
@@ -43,6 +50,10 @@ def test_an_executor_gives_the_same_documents():
         (lambda: bbrlab.conform("bbr4"), "bbr4"),
         (lambda: bbrlab.conform("bbr3", cases=[99]), "no case 99"),
         (lambda: bbrlab.conform("bbr3", cells=["fast"]), "fast"),
+        (lambda: bbrlab.score(), "no algorithm"),
+        (lambda: bbrlab.score("bbr4"), "bbr4"),
+        (lambda: bbrlab.score("bbr3", criteria=["9.9"]), "9.9"),
+        (lambda: bbrlab.score("bbr3", repeat=0), "at least 1"),
     ],
 )
 def test_bad_input_is_a_value_error(call, text):

@@ -5,12 +5,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bbrlab_lab::conform::{self as draft, Subject};
 use bbrlab_lab::experiment::{self, Experiment};
+use bbrlab_lab::score as scorecards;
 use bbrlab_sim::scenario::{FlowSpec, Scenario};
 use bbrlab_sim::setup::Setup;
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 
+use crate::run::Simulator;
 use crate::{error, interrupt};
+
+/// Steps per run of a scorecard, between which it can be cancelled. Ours: such a step takes some milliseconds.
+const SCORE_STEPS: u64 = 200;
 
 /// Names of the published claims.
 #[pyfunction]
@@ -87,4 +92,27 @@ pub fn conform(py: Python<'_>, algorithms: Vec<String>, numbers: Vec<u32>, cells
     let mut all: Vec<_> = outcomes.into_iter().flatten().collect();
     all.sort_by_key(|one| algorithms.iter().position(|name| *name == one.algorithm));
     Ok(format!("{:#}", draft::json(&all)))
+}
+
+/// Runs a scorecard, of all criteria without sections, beside the usual references without any. Returns the document of
+/// `bbrlab score --json`.
+#[pyfunction]
+pub fn score(
+    py: Python<'_>,
+    algorithms: Vec<String>,
+    references: Vec<String>,
+    card: &str,
+    sections: Vec<String>,
+    set: u64,
+    repeat: u32,
+) -> PyResult<String> {
+    let plan = scorecards::Plan::of(card, &sections, &algorithms, &references, set, repeat.max(1))
+        .map_err(|fault| error::scenario("score", &fault.to_string()))?;
+    let found = interrupt::run(py, |is_interrupted: &AtomicBool| {
+        let is_failed = AtomicBool::new(false);
+        let runner = Simulator { steps: SCORE_STEPS, is_interrupted, is_failed: &is_failed };
+        scorecards::run(plan, &runner, &|_| None, &|| ())
+    })?;
+    let found = found.map_err(|fault| error::lab(&fault))?;
+    Ok(format!("{:#}", scorecards::json(&found)))
 }

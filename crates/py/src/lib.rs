@@ -91,6 +91,7 @@ fn _bbrlab(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(evidence::case_numbers, module)?)?;
     module.add_function(wrap_pyfunction!(evidence::reproduce, module)?)?;
     module.add_function(wrap_pyfunction!(evidence::conform, module)?)?;
+    module.add_function(wrap_pyfunction!(evidence::score, module)?)?;
     module.add_function(wrap_pyfunction!(study::advise, module)?)?;
     module.add_function(wrap_pyfunction!(study::tune, module)?)?;
     module.add_function(wrap_pyfunction!(study::cdn, module)?)?;

@@ -31,10 +31,10 @@ const PACKETS_STEP: f64 = 30_000.0;
 const PACKET_BITS: f64 = 1514.0 * 8.0;
 
 /// The simulator, which stops on a signal or after an exception of a callback.
-struct Simulator<'a> {
-    steps: u64,
-    is_interrupted: &'a AtomicBool,
-    is_failed: &'a AtomicBool,
+pub(crate) struct Simulator<'a> {
+    pub steps: u64,
+    pub is_interrupted: &'a AtomicBool,
+    pub is_failed: &'a AtomicBool,
 }
 
 impl Runner for Simulator<'_> {

@@ -3,9 +3,9 @@
 
 use std::path::PathBuf;
 
-use bbrlab_lab::score::{self, Card, Plan, REFERENCES, Scorecard, Standing};
+use bbrlab_lab::score::{self, Plan, Scorecard, Standing};
 use bbrlab_live::backends;
-use bbrlab_sim::scenario::{Backend, ScenarioFile};
+use bbrlab_sim::scenario::Backend;
 use bbrlab_stats::plural::counted;
 use clap::Args;
 
@@ -91,31 +91,9 @@ pub fn score(args: &ScoreArgs) -> Result<Verdict, Error> {
 
 /// Checks the flags before the first run.
 fn plan(args: &ScoreArgs) -> Result<Plan, Error> {
-    let card = Card::named(&args.card)?;
-    let criteria = card.criteria(&args.criterion)?;
-    let mut subjects: Vec<String> = Vec::new();
-    for name in &args.algorithms {
-        check(name)?;
-        if !subjects.contains(name) {
-            subjects.push(name.clone());
-        }
-    }
-    let given = if args.compare.is_empty() { REFERENCES.map(str::to_owned).to_vec() } else { args.compare.clone() };
-    let mut references = Vec::new();
-    for name in given {
-        check(&name).map_err(Error::flag("--compare"))?;
-        if !references.contains(&name) {
-            references.push(name);
-        }
-    }
     let on: Backend = args.on.parse().map_err(Error::flag("--on"))?;
-    Ok(Plan { card, criteria, subjects, references, set: args.set, repeat: args.repeat, on })
-}
-
-/// Rejects a text that is no algorithm, before the first run.
-fn check(algorithm: &str) -> Result<(), Error> {
-    let mut one = ScenarioFile::default();
-    Ok(one.set_flows(&[algorithm.to_owned()])?)
+    let plan = Plan::of(&args.card, &args.criterion, &args.algorithms, &args.compare, args.set, args.repeat)?;
+    Ok(Plan { on, ..plan })
 }
 
 fn shown(card: &Scorecard) -> String {

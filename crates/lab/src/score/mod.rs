@@ -10,7 +10,7 @@ mod write;
 
 use std::sync::Arc;
 
-use bbrlab_sim::scenario::{Backend, Scenario};
+use bbrlab_sim::scenario::{Backend, Scenario, ScenarioFile};
 use bbrlab_sim::setup::Setup;
 use rayon::prelude::*;
 
@@ -61,6 +61,30 @@ pub struct Scorecard {
 }
 
 impl Plan {
+    /// Builds a plan for the simulator from names, which it checks: no references stand for [`REFERENCES`], no sections for all.
+    pub fn of(
+        card: &str,
+        sections: &[String],
+        subjects: &[String],
+        references: &[String],
+        set: u64,
+        repeat: u32,
+    ) -> Result<Self> {
+        let card = Card::named(card)?;
+        let criteria = card.criteria(sections)?;
+        let usual = REFERENCES.map(str::to_owned);
+        let references = if references.is_empty() { &usual[..] } else { references };
+        Ok(Self {
+            card,
+            criteria,
+            subjects: distinct(subjects)?,
+            references: distinct(references)?,
+            set,
+            repeat,
+            on: Backend::Sim,
+        })
+    }
+
     /// All algorithms: the subjects, then the references that are none.
     pub fn algorithms(&self) -> Vec<&str> {
         let others = self.references.iter().filter(|name| !self.subjects.contains(name));
@@ -113,6 +137,18 @@ impl Plan {
         }
         Ok(setups)
     }
+}
+
+/// Checks that each text is an algorithm, and leaves repeated ones out.
+fn distinct(names: &[String]) -> Result<Vec<String>> {
+    let mut distinct: Vec<String> = Vec::new();
+    for name in names {
+        ScenarioFile::default().set_flows(std::slice::from_ref(name))?;
+        if !distinct.contains(name) {
+            distinct.push(name.clone());
+        }
+    }
+    Ok(distinct)
 }
 
 /// Returns the reason why a backend cannot run a setup, if there is one.
