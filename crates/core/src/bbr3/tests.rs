@@ -52,6 +52,7 @@ impl<R: Rules> Bbr3<R> {
             probe: self.probe,
             ecn: self.ecn,
             undo: self.undo,
+            queue: S::Queue::NONE,
             seen: self.seen,
             prev_ca_state: self.prev_ca_state,
             idle_restart: self.idle_restart,

@@ -7,7 +7,7 @@ use crate::algorithm::forward_algorithm;
 #[cfg(test)]
 use crate::algorithm::tests::probe::Probe;
 use crate::bbr1::{Bbr1, Bbr1Params};
-use crate::bbr3::{Bbr3, Bbr3Params, Draft06, Edition, Ietf100, LinuxV2, LinuxV3};
+use crate::bbr3::{Bbr3, Bbr3Params, Draft06, Edition, Ietf100, Lab, LabParams, LinuxV2, LinuxV3, QueueParams};
 use crate::cubic::CubicParams;
 use crate::event::Init;
 use crate::fixed::{Fixed, FixedParams};
@@ -71,6 +71,7 @@ declare::algorithms! {
         Bbr3Linux(Bbr3<LinuxV3>),
         Bbr2(Bbr3<LinuxV2>),
         Ietf100(Bbr3<Ietf100>),
+        BbrLab(Bbr3<Lab>),
         #[cfg(feature = "variants")]
         Variant(Variant),
         #[cfg(feature = "variants")]
@@ -203,6 +204,20 @@ declare::algorithms! {
         linux_name: None,
         bpf_object: Some("bbr3_linux"),
         plot: ("purple", 1, "plus"),
+    }
+
+    BbrLab(LabParams) {
+        name: "bbr-lab",
+        summary: "BBRv3 whose window and probes follow the queue; ours, experimental",
+        source: "ours; draft-ietf-ccwg-bbr-06",
+        defaults: LabParams::default(),
+        specs: [QueueParams::SPECS, Bbr3Params::specs_of(Edition::Lab)],
+        runs: BbrLab by Bbr3::lab,
+        needs_pacing: true,
+        counts_bytes: true,
+        linux_name: None,
+        bpf_object: None,
+        plot: ("purple", 2, "star"),
     }
 
     #[cfg(feature = "variants")]
@@ -363,6 +378,7 @@ impl AnyAlgorithm {
             Any::Bbr3Linux(flow) => Some(flow.internals()),
             Any::Bbr2(flow) => Some(flow.internals()),
             Any::Ietf100(flow) => Some(flow.internals()),
+            Any::BbrLab(flow) => Some(flow.internals()),
             _ => None,
         }
     }
