@@ -23,7 +23,7 @@ params! {
         /// Largest share of loss without a queue that is added to `loss_thresh`; 0: none.
         random_loss: FineShare = 2_560, 0, 12_800, "ours: twice the largest random loss of the design sets";
         /// BDP below which no loss counts as random.
-        random_loss_bdp: Packets = 16, 0, 1_000, "ours: one loss of 16 packets is above `loss_thresh` by itself";
+        random_loss_bdp: Packets = 32, 0, 1_000, "ours: of 16, 32, by the drops of 30 and 60 flows";
         /// Share above the minimum RTT up to which an RTT postpones ProbeRTT; 0 for the draft's ProbeRTT.
         min_rtt_tolerance: FineShare = 768, 0, 12_800, "ours: of 3, 5 % on the design sets";
     }

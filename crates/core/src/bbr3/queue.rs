@@ -6,7 +6,7 @@ use super::phase::Phase;
 use super::rules::Rules;
 use super::{BW_SHIFT, Bbr3, INFINITY, UNIT, scaled};
 use crate::event::Ack;
-use crate::units::{Span, Time};
+use crate::units::{MICROS_PER_SEC, Span, Time};
 use crate::wide;
 
 /// The state of these rules in an edition: a [`Queue`], or nothing, so that no other edition has a byte or an instruction of them.
@@ -319,11 +319,13 @@ impl<R: Rules> Bbr3<R> {
     fn follow_queue(&mut self, rtt_us: u64) {
         let (most, gain, packet) = (self.p.default_cwnd_gain, self.p.probe_up_pacing_gain, self.smss());
         let (min_rtt_us, packet_us) = (self.min_rtt.min_rtt_us, self.packet_us());
+        // A burst that leaves at once queues for its own length.
+        let burst_us = wide::saturating_mul(self.out.send_quantum, MICROS_PER_SEC) / self.out.pacing_rate.max(1);
         let Some(queue) = self.queue.get_mut() else { return };
         if queue.rivals.present {
             return;
         }
-        let target_us = min_rtt_us + queue.aim_us(min_rtt_us) + packet_us;
+        let target_us = min_rtt_us + (queue.aim_us(min_rtt_us) + packet_us).max(burst_us);
         match self.phase {
             Phase::ProbeBwUp(_) => {
                 queue.probe_rounds += 1;

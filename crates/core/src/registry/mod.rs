@@ -217,7 +217,7 @@ declare::algorithms! {
         counts_bytes: true,
         linux_name: None,
         bpf_object: None,
-        plot: ("purple", 2, "star"),
+        plot: ("rose", 0, "diamond"),
     }
 
     #[cfg(feature = "variants")]
