@@ -40,7 +40,7 @@ pub mod concrete;
 pub mod algorithms {
     pub use crate::algorithm::{Algorithm, Outputs};
     pub use crate::bbr1::Bbr1;
-    pub use crate::bbr3::{Bbr3, Draft06, Edition, Ietf100, LinuxV2, LinuxV3, Rules};
+    pub use crate::bbr3::{Bbr3, Draft06, Edition, Ietf100, Lab, LinuxV2, LinuxV3, Rules};
     pub use crate::event::{Ack, Lost, TxStart};
     pub use crate::fixed::Fixed;
     pub use crate::loss_based::{HostWindow, LossBased};

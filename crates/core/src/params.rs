@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 pub use crate::bbr1::Bbr1Params;
-pub use crate::bbr3::Bbr3Params;
+pub use crate::bbr3::{Bbr3Params, LabParams, QueueParams};
 pub use crate::cubic::CubicParams;
 pub use crate::dctcp::DctcpParams;
 pub use crate::fixed::FixedParams;

@@ -351,7 +351,7 @@ fn app_limited_6_marked_before_the_first_packet() {
 /// ngtcp2 #2217: flows with plenty of ACKs, or a window that was not full, were never marked, so that slow samples replaced the path's.
 #[test]
 fn app_limited_7_never_marked() {
-    for name in ["bbr2-ietf100", "bbr2", "bbr3", "bbr3-linux"] {
+    for name in ["bbr2-ietf100", "bbr2", "bbr3", "bbr3-linux", "bbr-lab"] {
         assert!(controller(name, None).wants_app_limited_checks(), "{name}: the host must look at ACKs and timers too");
     }
     let mut sampler = RateSampler::new(Time::ZERO);

@@ -171,6 +171,9 @@ impl<R: Rules> Bbr3<R> {
 
     #[inline(never)]
     fn end_loss_round(&mut self, ack: &Ack) {
+        if self.is_loss_random(ack) {
+            self.bounds.is_loss_in_round = false;
+        }
         self.adapt_lower_bounds_from_congestion();
         self.bounds.is_loss_in_round = false;
         self.ecn.in_round = false;

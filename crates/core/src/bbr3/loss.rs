@@ -83,7 +83,7 @@ impl<R: Rules> Bbr3<R> {
         if R::NON_SACK_RULE && !self.host.has_selective_acks {
             return lost > 0;
         }
-        lost > scaled(tx_in_flight, self.p.loss_thresh) && (R::JUDGES_UNKNOWN_FLIGHT || tx_in_flight != 0)
+        lost > scaled(tx_in_flight, self.loss_thresh()) && (R::JUDGES_UNKNOWN_FLIGHT || tx_in_flight != 0)
     }
 
     /// The same for an ACK, including its marks.
@@ -108,7 +108,7 @@ impl<R: Rules> Bbr3<R> {
         }
         let inflight_prev = tx_in_flight.saturating_sub(size);
         let lost_prev = lost.saturating_sub(size);
-        let (thresh, unit) = (u64::from(self.p.loss_thresh), u64::from(FINE));
+        let (thresh, unit) = (u64::from(self.loss_thresh()), u64::from(FINE));
         let budget = wide::saturating_mul(inflight_prev, thresh).div_ceil(unit);
         let room = wide::saturating_mul(budget.saturating_sub(lost_prev), unit);
         let lost_prefix = room / unit.saturating_sub(thresh).max(1);

@@ -16,6 +16,7 @@ mod full_pipe;
 mod host;
 #[cfg(any(feature = "unstable-internals", test))]
 mod internals;
+mod lab;
 mod loss;
 mod min_rtt;
 mod model;
@@ -23,6 +24,7 @@ mod params;
 mod phase;
 mod probe;
 mod probe_rtt;
+mod queue;
 mod rules;
 mod startup;
 mod undo;
@@ -47,6 +49,7 @@ use min_rtt::MinRtt;
 use model::Model;
 use phase::{Gains, Phase};
 use probe::Probe;
+use queue::QueueState;
 use rules::{FastPath, Marks};
 use undo::Undo;
 use window::Window;
@@ -56,7 +59,8 @@ use internals::Bbr3Internals;
 #[cfg(feature = "unstable-internals")]
 pub use internals::{Bbr3Internals, Bbr3Raw, GAIN_UNIT};
 pub use params::Bbr3Params;
-pub use rules::{Draft06, Edition, Ietf100, LinuxV2, LinuxV3, Rules};
+pub use lab::{LabParams, QueueParams};
+pub use rules::{Draft06, Edition, Ietf100, Lab, LinuxV2, LinuxV3, Rules};
 
 /// Fixed-point unit of bandwidth: volume/µs times this. Source: Linux `BW_UNIT`.
 const BW_UNIT: u64 = 1 << BW_SHIFT;
@@ -101,6 +105,7 @@ pub struct Bbr3<R: Rules> {
     probe: Probe,
     ecn: Ecn,
     undo: Undo,
+    queue: R::Queue,
     seen: AckFlags,
     prev_ca_state: CaState,
     /// Draft: `BBR.idle_restart`.
@@ -127,6 +132,7 @@ impl<R: Rules> Bbr3<R> {
             probe: Probe::NONE,
             ecn: Ecn::NONE,
             undo: Undo::NONE,
+            queue: R::Queue::NONE,
             seen: AckFlags::NONE,
             prev_ca_state: CaState::Open,
             idle_restart: false,
@@ -158,6 +164,7 @@ impl<R: Rules> Bbr3<R> {
         self.probe.init(init.seed);
         self.ecn = Ecn::NONE;
         self.undo = Undo::NONE;
+        self.restart_queue();
         self.seen = AckFlags::NONE;
         self.prev_ca_state = CaState::Open;
         self.idle_restart = false;
@@ -228,6 +235,7 @@ impl<R: Rules> Bbr3<R> {
     #[inline]
     pub fn step_rtt(&mut self, ack: &Ack, _flight: &FlightSample) {
         self.update_min_rtt(ack);
+        self.update_queue(ack);
         self.check_probe_rtt(ack);
         self.advance_latest_delivery_signals(ack);
     }

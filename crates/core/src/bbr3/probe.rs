@@ -121,6 +121,7 @@ impl<R: Rules> Bbr3<R> {
         }
         let mut growth = Growth::from(up_rounds);
         growth.raise_inflight_longterm_slope(self.out.cwnd, self.smss());
+        self.begin_queue_probe(ack.rs.prior_in_flight);
         self.enter(Phase::ProbeBwUp(growth), Cause::Refilled);
     }
 
@@ -256,6 +257,7 @@ impl<R: Rules> Bbr3<R> {
     fn begin_probe(&mut self, ack: &Ack, up_rounds: u32, cause: Cause) {
         // Decision: a cycle that ends before its round still ages the maximum, which test case 16 expects to fall
         // after two cycles; the pseudo-code, and Linux, would keep it for ever on a path of a packet or with very long rounds.
+        self.end_queue_cycle();
         let is_unfinished = self.probe.ack_phase == AckPhase::ProbeStopping && !ack.rs.is_app_limited;
         if is_unfinished && R::ADVANCES_UNFINISHED_CYCLE {
             self.model.advance_max_bw_filter();
@@ -305,6 +307,9 @@ impl<R: Rules> Bbr3<R> {
         if self.probe.prev_probe_too_high && is_reached {
             self.probe.prev_probe_precautionary = true;
             return Some(Cause::Precaution);
+        }
+        if self.has_probed_a_queue() {
+            return Some(Cause::Plateau);
         }
         if matches!(R::PROBE_END, ProbeEnd::TimeAndVolume) {
             let at_least = micros(self.min_rtt.min_rtt_us);

@@ -74,6 +74,7 @@ impl<R: Rules> Bbr3<R> {
     // spec: #exiting-probertt ExitProbeRTT
     fn exit_probe_rtt(&mut self, now: Time, delivered: u64) {
         self.bounds.reset_short_term_model();
+        self.note_probe_rtt();
         if self.full_pipe.reached {
             self.start_probe_bw_down(now, delivered, Cause::ProbeRttDone);
             self.start_probe_bw_cruise(Cause::ProbeRttDone);

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::params::{self, Bbr3Params};
+use super::queue::{Queue, QueueState};
 use crate::params::{ParamError, ParamSpec};
 
 /// Source text that is followed where editions differ by more than a parameter.
@@ -17,6 +18,8 @@ pub enum Edition {
     LinuxV2,
     /// The prototype of IETF 100.
     Ietf100,
+    /// The draft with bbr-lab's rules on the queue.
+    Lab,
 }
 
 /// Meaning of a congestion mark.
@@ -156,6 +159,8 @@ pub trait Rules: sealed::Sealed + Copy + core::fmt::Debug + Default + Send + Syn
     const EDITION: Edition;
     /// The edition's parameters with their defaults and sources.
     const SPECS: &'static [ParamSpec];
+    /// State of bbr-lab's rules on the queue; `()` in every other edition.
+    type Queue: QueueState;
 
     // Units and samples
     /// True if volumes are in packets, not bytes.
@@ -277,20 +282,32 @@ pub struct LinuxV2;
 /// The prototype of IETF 100.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ietf100;
+/// The draft with bbr-lab's rules on the queue.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Lab;
 
 impl sealed::Sealed for Draft06 {}
 impl sealed::Sealed for LinuxV3 {}
 impl sealed::Sealed for LinuxV2 {}
 impl sealed::Sealed for Ietf100 {}
+impl sealed::Sealed for Lab {}
 
 impl Rules for Draft06 {
     const EDITION: Edition = Edition::Draft06;
     const SPECS: &'static [ParamSpec] = params::DRAFT06;
+    type Queue = ();
+}
+
+impl Rules for Lab {
+    const EDITION: Edition = Edition::Lab;
+    const SPECS: &'static [ParamSpec] = params::DRAFT06;
+    type Queue = Queue;
 }
 
 // Rules that all editions written for Linux share. spec: google/bbr v3 tcp_bbr.c, by the names of its functions.
 macro_rules! kernel_rules {
     () => {
+        type Queue = ();
         const COUNTS_PACKETS: bool = true;
         const INITIAL_CWND_MAX: u64 = 127; // struct bbr, init_cwnd:7
         const RATES_ROUND_UP: bool = true; // bbr_calculate_bw_sample
@@ -382,6 +399,7 @@ impl Bbr3Params {
             Edition::LinuxV3 => LinuxV3::SPECS,
             Edition::LinuxV2 => LinuxV2::SPECS,
             Edition::Ietf100 => Ietf100::SPECS,
+            Edition::Lab => Lab::SPECS,
         }
     }
 

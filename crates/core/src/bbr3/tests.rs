@@ -15,6 +15,7 @@ mod details;
 mod draft;
 mod editions;
 mod kernel;
+mod lab;
 mod loss;
 mod marks;
 mod model;
@@ -52,6 +53,7 @@ impl<R: Rules> Bbr3<R> {
             probe: self.probe,
             ecn: self.ecn,
             undo: self.undo,
+            queue: S::Queue::NONE,
             seen: self.seen,
             prev_ca_state: self.prev_ca_state,
             idle_restart: self.idle_restart,
@@ -92,6 +94,7 @@ macro_rules! by_edition {
                     Edition::LinuxV3 => self.bbr.clone().under::<LinuxV3>().$name($($arg),*),
                     Edition::LinuxV2 => self.bbr.clone().under::<LinuxV2>().$name($($arg),*),
                     Edition::Ietf100 => self.bbr.clone().under::<Ietf100>().$name($($arg),*),
+                    Edition::Lab => unreachable!("tests/lab.rs has a flow of its own, with the state of the queue"),
                 }
             }
         )+
@@ -105,6 +108,7 @@ macro_rules! by_edition {
                     Edition::LinuxV3 => self.under::<LinuxV3, _>(|bbr| bbr.$name($($arg),*)),
                     Edition::LinuxV2 => self.under::<LinuxV2, _>(|bbr| bbr.$name($($arg),*)),
                     Edition::Ietf100 => self.under::<Ietf100, _>(|bbr| bbr.$name($($arg),*)),
+                    Edition::Lab => unreachable!("tests/lab.rs has a flow of its own, with the state of the queue"),
                 }
             }
         )+

@@ -34,6 +34,11 @@ pub(super) struct OutputCache {
 impl OutputCache {
     /// No plan yet: no input is all ones in its last word.
     pub(super) const NONE: Self = Self { key: [u64::MAX; 6], bdp: 0, max_inflight: 0 };
+
+    /// Makes the next ACK compute the plan again.
+    pub(super) const fn forget(&mut self) {
+        self.key = Self::NONE.key;
+    }
 }
 
 /// The outputs, and the state that decides how they change.
@@ -155,7 +160,7 @@ impl<R: Rules> Bbr3<R> {
 
     // spec: #tcp-offload-budget UpdateOffloadBudget, #quic-offload-budget: there `offload_quanta` is 1, or 1 plus what a pacing
     // offload holds, and the host reports the ACK frequency that it has requested
-    fn offload_budget(&self) -> u64 {
+    pub(super) fn offload_budget(&self) -> u64 {
         let quanta = wide::saturating_mul(self.out.send_quantum, self.p.offload_quanta.into());
         quanta.saturating_add(self.host.held_back(self.model.max_bw()))
     }
@@ -259,7 +264,7 @@ impl<R: Rules> Bbr3<R> {
     #[inline(never)]
     fn update_max_inflight(&self, bw: u64) -> u64 {
         let inflight_cap = self.bdp_multiple(bw, self.gains.cwnd).saturating_add(self.extra_acked());
-        self.quantization_budget(inflight_cap)
+        self.bound_by_queue(bw, self.quantization_budget(inflight_cap))
     }
 
     // spec: #cwnd-adjustment-mechanism SetCwnd; Linux bbr_set_cwnd

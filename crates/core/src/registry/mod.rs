@@ -7,7 +7,7 @@ use crate::algorithm::forward_algorithm;
 #[cfg(test)]
 use crate::algorithm::tests::probe::Probe;
 use crate::bbr1::{Bbr1, Bbr1Params};
-use crate::bbr3::{Bbr3, Bbr3Params, Draft06, Edition, Ietf100, LinuxV2, LinuxV3};
+use crate::bbr3::{Bbr3, Bbr3Params, Draft06, Edition, Ietf100, Lab, LabParams, LinuxV2, LinuxV3, QueueParams};
 use crate::cubic::CubicParams;
 use crate::dctcp::DctcpParams;
 use crate::event::Init;
@@ -74,6 +74,7 @@ declare::algorithms! {
         Bbr3Linux(Bbr3<LinuxV3>),
         Bbr2(Bbr3<LinuxV2>),
         Ietf100(Bbr3<Ietf100>),
+        BbrLab(Bbr3<Lab>),
         #[cfg(feature = "variants")]
         Variant(Variant),
         #[cfg(feature = "variants")]
@@ -236,6 +237,20 @@ declare::algorithms! {
         plot: ("purple", 1, "plus"),
     }
 
+    BbrLab(LabParams) {
+        name: "bbr-lab",
+        summary: "BBRv3 whose window and probes follow the queue; ours, experimental",
+        source: "ours; draft-ietf-ccwg-bbr-06",
+        defaults: LabParams::default(),
+        specs: [QueueParams::SPECS, Bbr3Params::specs_of(Edition::Lab)],
+        runs: BbrLab by Bbr3::lab,
+        needs_pacing: true,
+        counts_bytes: true,
+        linux_name: None,
+        bpf_object: None,
+        plot: ("rose", 0, "diamond"),
+    }
+
     #[cfg(feature = "variants")]
     BbrCpa(VariantParams) {
         name: "bbr-cpa",
@@ -394,6 +409,7 @@ impl AnyAlgorithm {
             Any::Bbr3Linux(flow) => Some(flow.internals()),
             Any::Bbr2(flow) => Some(flow.internals()),
             Any::Ietf100(flow) => Some(flow.internals()),
+            Any::BbrLab(flow) => Some(flow.internals()),
             _ => None,
         }
     }

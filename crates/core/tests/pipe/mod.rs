@@ -7,12 +7,13 @@ use bbrlab_core::{AckInfo, AckRtt, AlgorithmConfig, Controller, Init, PacketToke
 pub const MSS: u32 = 1448;
 /// Every algorithm that models its path, except bbr-s-p85: its hundred samples are ten milliseconds of this pipe.
 #[cfg(feature = "variants")]
-pub const BBRS: [&str; 12] = [
+pub const BBRS: [&str; 13] = [
     "bbr1",
     "bbr2-ietf100",
     "bbr2",
     "bbr3",
     "bbr3-linux",
+    "bbr-lab",
     "bbr-cpa",
     "acd-linux",
     "acd-ns3",
@@ -23,7 +24,7 @@ pub const BBRS: [&str; 12] = [
 ];
 /// Every algorithm that models its path.
 #[cfg(not(feature = "variants"))]
-pub const BBRS: [&str; 5] = ["bbr1", "bbr2-ietf100", "bbr2", "bbr3", "bbr3-linux"];
+pub const BBRS: [&str; 6] = ["bbr1", "bbr2-ietf100", "bbr2", "bbr3", "bbr3-linux", "bbr-lab"];
 
 /// Algorithms whose estimate is the delivered rate. By design, bbr-s-kalman infers more if the sender's own rate was the limit.
 pub fn measuring() -> impl Iterator<Item = &'static str> {

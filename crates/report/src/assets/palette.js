@@ -25,7 +25,7 @@ const ALGORITHMS = {
   'cubic': ['orange', 0, 'square'], 'reno': ['grey', 0, 'down'], 'dctcp': ['grey', 1, 'square'], 'prague': ['grey', 2, 'diamond'],
   'bbr2': ['green', 0, 'triangle'], 'bbr2-ietf100': ['green', 1, 'down'],
   'bbr3': ['purple', 0, 'diamond'], 'bbr3-draft06': ['purple', 0, 'diamond'], 'bbr3-linux': ['purple', 1, 'plus'],
-  'tuned': ['rose', 0, 'cross'],
+  'bbr-lab': ['rose', 0, 'diamond'], 'tuned': ['rose', 0, 'cross'],
   'bbr-cpa': ['amber', 0, 'down'], 'bbr-s': ['sky', 0, 'square'], 'bbr-s-p85': ['sky', 1, 'plus'], 'bbr-s-kalman': ['sky', 2, 'cross'],
   'bbr-acd': ['brown', 0, 'plus'], 'acd-linux': ['brown', 0, 'plus'], 'acd-ns3': ['brown', 1, 'cross'], 'acd-once': ['brown', 2, 'down'],
   'bbr-apg': ['olive', 4, 'cross'], 'davis': ['rose', 5, 'triangle'], 'fixed': ['teal', 0, 'circle'], 'queue': ['grey', 0, 'circle'],
