@@ -1,0 +1,304 @@
+// The pipe: senders, the bottleneck and its queue, packets in flight, the receiver, and the ACKs on their way back.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+import { h, isStill, surface } from './dom';
+import { CE, FLOW, Flow, HEAD, Head, NOTE, Note, PACKET, Packet, Place, RETRANSMIT, Stage, ofFlow } from './frame';
+import { type Look, colorOf } from './looks';
+import { type Truth, PACKET_BITS } from './truth';
+import { countShown, rateShown, timeShown } from './units';
+
+/** Time for which a dropped packet is seen to fall, in the viewer's milliseconds. */
+const FALL_MS = 900;
+/** Largest number of falling packets; a policer may drop thousands. */
+const FALLING_MAX = 60;
+/** Smallest cell of a packet in the queue, CSS pixels. */
+const CELL_MIN = 3;
+
+interface Falling { x: number; y: number; color: string; letter: string; from: number }
+
+interface Places {
+  w: number; top: number; bottom: number; ackTop: number; ackBottom: number;
+  sender: number; queueFrom: number; queueTo: number; pipeFrom: number; pipeTo: number;
+}
+
+export class Pipe {
+  readonly canvas = h('canvas', { class: 'pipe', role: 'img', 'aria-label': 'the path of the packets' });
+  private falling: Falling[] = [];
+  private looks: Look[] = [];
+  private states: string[] = [];
+  private drops = 0;
+  private described = 0;
+
+  setFlows(looks: Look[], states: string[]): void {
+    this.looks = looks;
+    this.states = states;
+    this.falling = [];
+  }
+
+  /** Draws a frame. `hide`: all but the ACKs that a sender gets. */
+  draw(frame: Float64Array, truth: Truth, hide: boolean): void {
+    const { c, w, h: height } = surface(this.canvas);
+    if (w < 50) return;
+    const places = this.places(w, height);
+    c.clearRect(0, 0, w, height);
+    this.drawPath(c, places, frame, truth, hide);
+    if (hide) this.drawUnknown(c, places);
+    this.drawPackets(c, places, frame, truth, hide);
+    this.drawSenders(c, places, frame, height);
+    if (!hide) this.drawFalling(c, places, frame);
+    this.drops = frame[Head.Drops];
+    this.describe(frame, truth);
+  }
+
+  private places(w: number, height: number): Places {
+    const narrow = w < 560;
+    const sender = narrow ? 64 : Math.min(132, w * 0.15);
+    const queueFrom = sender + (narrow ? 8 : 22);
+    const queueTo = queueFrom + w * (narrow ? 0.24 : 0.23);
+    return {
+      w, top: 40, bottom: height * 0.6, ackTop: height * 0.7, ackBottom: height - 30,
+      sender, queueFrom, queueTo, pipeFrom: queueTo + 16, pipeTo: w - (narrow ? 30 : 62),
+    };
+  }
+
+  private drawPath(c: CanvasRenderingContext2D, at: Places, frame: Float64Array, truth: Truth, hide: boolean): void {
+    const [line, soft, raised] = [cssColor('--line'), cssColor('--soft'), cssColor('--raised')];
+    const height = at.bottom - at.top;
+    c.font = '12px system-ui, sans-serif';
+    c.textBaseline = 'alphabetic';
+    c.lineWidth = 1;
+    c.strokeStyle = line;
+    c.fillStyle = raised;
+    c.fillRect(at.queueFrom, at.top, at.queueTo - at.queueFrom, height);
+    c.strokeRect(at.queueFrom + 0.5, at.top + 0.5, at.queueTo - at.queueFrom - 1, height - 1);
+    // The neck of the bottle, then the pipe.
+    const [neckTop, neckBottom] = [at.top + height * 0.24, at.bottom - height * 0.24];
+    c.beginPath();
+    c.moveTo(at.queueTo, at.top);
+    c.lineTo(at.pipeFrom, neckTop);
+    c.lineTo(at.pipeFrom, neckBottom);
+    c.lineTo(at.queueTo, at.bottom);
+    c.closePath();
+    c.fillStyle = soft;
+    c.fill();
+    c.fillStyle = raised;
+    c.fillRect(at.pipeFrom, neckTop, at.pipeTo - at.pipeFrom, neckBottom - neckTop);
+    c.strokeRect(at.pipeFrom + 0.5, neckTop + 0.5, at.pipeTo - at.pipeFrom - 1, neckBottom - neckTop - 1);
+    c.fillRect(at.sender, at.ackTop, at.pipeTo - at.sender, at.ackBottom - at.ackTop);
+    c.strokeRect(at.sender + 0.5, at.ackTop + 0.5, at.pipeTo - at.sender - 1, at.ackBottom - at.ackTop - 1);
+    c.fillStyle = cssColor('--ink');
+    c.fillRect(at.pipeTo, at.top, 4, at.ackBottom - at.top);
+    c.fillStyle = soft;
+    if (hide) return;
+    const narrow = at.w < 560;
+    const queued = frame[Head.QueuePackets];
+    const limit = truth.buffer_packets;
+    const delay = (frame[Head.QueueBytes] * 8e9) / Math.max(truth.rate_bps, 1);
+    c.fillText(narrow ? `queue ${countShown(queued)}` : `queue ${countShown(queued)} of ${countShown(limit)} packets`, at.queueFrom, at.top - 22);
+    c.fillText(`+${timeShown(delay)}`, at.queueFrom, at.top - 7);
+    c.fillText(narrow ? rateShown(truth.rate_bps) : `bottleneck ${rateShown(truth.rate_bps)}`, at.pipeFrom, at.top - 22);
+    c.fillText(narrow ? timeShown(truth.rtt_ns) : `there and back ${timeShown(truth.rtt_ns)}`.replace('there and back', 'round trip'), at.pipeFrom, at.top - 7);
+    c.fillText(narrow ? '← ACKs' : '← ACKs on the reverse path', at.sender + 4, at.ackBottom + 16);
+    c.save();
+    c.textAlign = 'right';
+    c.fillText(narrow ? 'rcv' : 'receiver', at.w - 2, at.top - 7);
+    c.restore();
+    const drops = frame[Head.Drops];
+    if (drops > 0) c.fillText(`${countShown(drops)} dropped`, at.queueFrom, at.bottom + 16);
+  }
+
+  /** The unknown: what lies between a sender and its ACKs. */
+  private drawUnknown(c: CanvasRenderingContext2D, at: Places): void {
+    c.save();
+    c.beginPath();
+    c.rect(at.queueFrom - 4, 0, at.w, at.ackBottom + 30);
+    c.clip();
+    c.fillStyle = cssColor('--raised');
+    c.fillRect(0, 0, at.w, at.ackBottom + 30);
+    c.strokeStyle = cssColor('--line');
+    c.beginPath();
+    for (let x = -at.ackBottom; x < at.w; x += 14) {
+      c.moveTo(x, at.ackBottom + 30);
+      c.lineTo(x + at.ackBottom + 30, 0);
+    }
+    c.stroke();
+    c.fillStyle = cssColor('--soft');
+    c.textAlign = 'center';
+    c.font = '600 17px system-ui, sans-serif';
+    const text = at.w < 560 ? 'unknown to a sender' : 'A sender gets nothing of the path but its ACKs';
+    const middle = (at.queueFrom + at.w) / 2;
+    const width = c.measureText(text).width + 28;
+    c.fillStyle = cssColor('--page');
+    c.fillRect(middle - width / 2, at.top + 22, width, 38);
+    c.fillStyle = cssColor('--ink');
+    c.fillText(text, middle, at.top + 47);
+    c.restore();
+  }
+
+  private drawPackets(c: CanvasRenderingContext2D, at: Places, frame: Float64Array, truth: Truth, hide: boolean): void {
+    const flows = frame[Head.Flows];
+    const now = frame[Head.Now];
+    const from = HEAD + flows * FLOW;
+    const count = frame[Head.Packets];
+    const queued: [number, number, number, number][] = [];
+    const height = at.bottom - at.top;
+    const [neckTop, neckHeight] = [at.top + height * 0.24, height * 0.52];
+    const length = at.pipeTo - at.pipeFrom;
+    const colors = this.looks.map(colorOf);
+    for (let place = 0; place < count; place++) {
+      const p = from + place * PACKET;
+      const flow = frame[p + Packet.Flow];
+      const look = this.looks[flow];
+      if (!look) continue;
+      const marks = frame[p + Packet.Marks];
+      const since = frame[p + Packet.Since];
+      const kind = frame[p + Packet.Place];
+      if (kind === Place.Queue) {
+        queued.push([since, flow, marks, frame[p + Packet.Seq]]);
+      } else if (kind === Place.Forward) {
+        if (hide) continue;
+        const delay = Math.max(ofFlow(frame, flow, Flow.Forward), 1);
+        const service = (PACKET_BITS / Math.max(truth.rate_bps, 1)) * 1e9;
+        const width = Math.max(2, (service / delay) * length - 1);
+        const tail = at.pipeFrom + ((now - since) / delay) * length;
+        const x = Math.min(tail, at.pipeTo - 2);
+        this.packet(c, x, neckTop + 2, Math.min(width, at.pipeTo - x), neckHeight - 4, colors[flow], look, marks);
+      } else {
+        const delay = Math.max(ofFlow(frame, flow, Flow.Reverse), 1);
+        const share = Math.min((now - since) / delay, 1);
+        const x = at.pipeTo - share * (at.pipeTo - at.sender);
+        if (hide && x > at.queueFrom - 6) continue;
+        const y = at.ackTop + 5 + look.lane * (at.ackBottom - at.ackTop - 10);
+        c.fillStyle = colors[flow];
+        c.beginPath();
+        c.moveTo(x, y + 3);
+        c.lineTo(x + 6, y);
+        c.lineTo(x + 6, y + 6);
+        c.fill();
+      }
+    }
+    if (!hide) this.drawQueue(c, at, queued, truth, colors);
+    this.noteDrops(frame, from + count * PACKET, at, colors, hide);
+  }
+
+  private drawQueue(
+    c: CanvasRenderingContext2D, at: Places, queued: [number, number, number, number][], truth: Truth, colors: string[],
+  ): void {
+    if (this.looks.length > 1) queued.sort((a, b) => a[0] - b[0]);
+    const [w, height] = [at.queueTo - at.queueFrom - 4, at.bottom - at.top - 4];
+    const limit = Math.max(Math.min(Math.max(truth.buffer_packets, queued.length), 4000), 8);
+    const rows = Math.max(1, Math.round(Math.sqrt((limit * height) / w)));
+    const cell = Math.max(CELL_MIN, Math.min(height / rows, 26));
+    const perColumn = Math.max(1, Math.floor(height / cell));
+    const columns = Math.max(1, Math.floor(w / cell));
+    queued.slice(0, perColumn * columns).forEach(([, flow, marks], index) => {
+      const x = at.queueTo - 2 - (Math.floor(index / perColumn) + 1) * cell;
+      const y = at.bottom - 2 - ((index % perColumn) + 1) * cell;
+      const gap = cell > 6 ? 1 : 0.5;
+      this.packet(c, x, y, cell - gap, cell - gap, colors[flow], this.looks[flow], marks);
+    });
+  }
+
+  private packet(
+    c: CanvasRenderingContext2D, x: number, y: number, w: number, height: number, color: string, look: Look, marks: number,
+  ): void {
+    c.fillStyle = color;
+    c.fillRect(x, y, w, height);
+    const page = cssColor('--page');
+    if (w >= 11 && height >= 11) {
+      c.fillStyle = page;
+      c.font = `600 ${Math.min(12, height - 2)}px system-ui, sans-serif`;
+      c.textAlign = 'center';
+      c.fillText(look.letter, x + w / 2, y + height / 2 + 4);
+      c.textAlign = 'start';
+    } else if (height > 20 && this.looks.length > 1) {
+      c.fillStyle = page;
+      c.fillRect(x, y + 4 + look.lane * (height - 12), w, 3);
+    }
+    if (marks & RETRANSMIT && w > 2) {
+      c.strokeStyle = cssColor('--ink');
+      c.lineWidth = 2;
+      c.strokeRect(x + 1, y + 1, Math.max(w - 2, 1), height - 2);
+      c.lineWidth = 1;
+    }
+    if (marks & CE) {
+      c.fillStyle = cssColor('--ink');
+      c.fillRect(x, y, w, Math.min(4, height));
+    }
+  }
+
+  private noteDrops(frame: Float64Array, from: number, at: Places, colors: string[], hide: boolean): void {
+    if (hide || isStill() || frame[Head.Drops] < this.drops) {
+      this.falling = [];
+    }
+    if (hide) return;
+    const wall = performance.now();
+    for (let note = 0; note < frame[Head.Notes]; note++) {
+      const n = from + note * NOTE;
+      const stage = frame[n + Note.Stage];
+      const look = this.looks[frame[n + Note.Flow]];
+      if (!look || stage === Stage.AckArrived || this.falling.length >= FALLING_MAX) continue;
+      const spread = ((frame[n + Note.Seq] * 7) % 13) - 6;
+      const x = stage === Stage.Lost ? at.pipeFrom + 14 : stage === Stage.AckLost ? at.pipeTo - 12 : at.queueFrom + 12;
+      const y = stage === Stage.AckLost ? at.ackTop : at.bottom - 14;
+      this.falling.push({ x: x + spread, y, color: colors[frame[n + Note.Flow]], letter: look.letter, from: wall });
+    }
+    frame[Head.Notes] = 0; // each is shown once, also when a frame is drawn again
+  }
+
+  private drawFalling(c: CanvasRenderingContext2D, at: Places, frame: Float64Array): void {
+    const wall = performance.now();
+    this.falling = this.falling.filter(({ from }) => wall - from < FALL_MS);
+    const still = isStill();
+    c.font = '700 13px system-ui, sans-serif';
+    c.textAlign = 'center';
+    for (const { x, y, color, letter, from } of this.falling) {
+      const share = still ? 0.4 : (wall - from) / FALL_MS;
+      c.globalAlpha = 1 - share * 0.7;
+      c.fillStyle = color;
+      c.fillText(`✕${letter}`, x, Math.min(y + share * share * 46, at.ackBottom));
+    }
+    c.globalAlpha = 1;
+    c.textAlign = 'start';
+    void frame;
+  }
+
+  private drawSenders(c: CanvasRenderingContext2D, at: Places, frame: Float64Array, height: number): void {
+    const shown = this.looks.slice(0, 8);
+    const each = Math.min(46, (height - 44) / Math.max(shown.length, 1));
+    c.textAlign = 'start';
+    shown.forEach((look, flow) => {
+      const y = 22 + flow * each;
+      c.fillStyle = colorOf(look);
+      c.fillRect(0, y, 16, 16);
+      c.fillStyle = cssColor('--page');
+      c.font = '700 11px system-ui, sans-serif';
+      c.fillText(look.letter, 4, y + 12);
+      c.fillStyle = cssColor('--ink');
+      c.font = '600 12px system-ui, sans-serif';
+      c.fillText(look.cc, 21, y + 12, at.sender - 24);
+      if (each < 30) return;
+      c.fillStyle = cssColor('--soft');
+      c.font = '11px system-ui, sans-serif';
+      const state = ofFlow(frame, flow, Flow.Sent) > 0 ? stateLook(this.states[ofFlow(frame, flow, Flow.State)] ?? '').label : 'not started';
+      c.fillText(state, 21, y + 25, at.sender - 24);
+      if (each >= 44) c.fillText(`in flight ${ofFlow(frame, flow, Flow.InFlight)}`, 21, y + 38, at.sender - 24);
+    });
+    if (this.looks.length > shown.length) {
+      c.fillStyle = cssColor('--soft');
+      c.font = '11px system-ui, sans-serif';
+      c.fillText(`and ${this.looks.length - shown.length} more`, 0, height - 6);
+    }
+  }
+
+  /** The picture in words, once a second, for those who do not see it. */
+  private describe(frame: Float64Array, truth: Truth): void {
+    const wall = performance.now();
+    if (wall - this.described < 1000) return;
+    this.described = wall;
+    const flows = this.looks.map((look, flow) => `${look.letter} ${look.cc} ${ofFlow(frame, flow, Flow.InFlight)} packets in flight`);
+    const text = `At ${(frame[Head.Now] / 1e9).toFixed(2)} s: queue ${frame[Head.QueuePackets]} packets before a bottleneck of ` +
+      `${rateShown(truth.rate_bps)}; ${flows.join(', ')}; ${frame[Head.Drops]} dropped.`;
+    this.canvas.setAttribute('aria-label', text);
+  }
+}
