@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 import { h, surface } from './dom';
-import { Flow, Head } from './frame';
+import { Flow } from './frame';
 import { type Look, colorOf } from './looks';
 import type { Checked } from './protocol';
 import type { Samples } from './samples';
@@ -150,11 +150,12 @@ class Ribbon {
       c.font = '700 11px system-ui, sans-serif';
       c.fillText(look.letter, 4, y + 14);
       let index = 0;
+      const stateOf = (row: number) => (samples.flow(row, flow, Flow.Sent) > 0 ? samples.flow(row, flow, Flow.State) : -1);
       while (index < rows.length) {
-        const state = samples.flow(rows[index], flow, Flow.State);
+        const state = stateOf(rows[index]);
         let end = index + 1;
-        while (end < rows.length && samples.flow(rows[end], flow, Flow.State) === state) end++;
-        if (samples.flow(rows[index], flow, Flow.Sent) > 0) {
+        while (end < rows.length && stateOf(rows[end]) === state) end++;
+        if (state >= 0) {
           const name = this.states[state] ?? '';
           seen.add(name);
           const until = samples.time(rows[Math.min(end, rows.length - 1)]);
@@ -238,5 +239,3 @@ export class Charts {
     this.charts = [];
   }
 }
-
-export { Head };

@@ -38,7 +38,7 @@ const SCALES: Record<string, Scale> = {
 };
 
 const NAMES: Record<string, string> = {
-  rate: 'Rate', rtt: 'Round trip', buffer: 'Buffer', loss: 'Random loss', jitter: 'Jitter', aqm: 'Queue discipline', ack_aggregation: 'ACK aggregation',
+  rate: 'Rate', rtt: 'Round trip', buffer: 'Buffer', loss: 'Random loss', jitter: 'Jitter', aqm: 'Queue (AQM)', ack_aggregation: 'ACKs held',
   duration: 'Duration', seed: 'Seed',
 };
 const AQMS = ['droptail', 'codel', 'fq_codel', 'pie', 'red'];

@@ -12,7 +12,7 @@ export function looksOf(flows: { cc: string }[], algorithms: Algorithm[]): Look[
     const hue = [own, ...CYCLE].find((name) => !taken.has(name)) ?? CYCLE[index % CYCLE.length];
     taken.add(hue);
     const letter = index < 26 ? String.fromCharCode(65 + index) : String(index + 1);
-    return { letter, cc, hue, dash: DASHES[index % DASHES.length], lane: (index % 6) / 6 };
+    return { letter, cc, hue, dash: DASHES[index % DASHES.length], lane: (index + 0.5) / flows.length };
   });
 }
 

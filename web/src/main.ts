@@ -212,7 +212,7 @@ async function setView(view: View): Promise<void> {
   $('side').hidden = view === 'game';
   $('rivals').hidden = view !== 'pair';
   document.body.dataset.view = view;
-  if (view === 'game') await game.start();
+  if (view === 'game') { await game.start(); $<HTMLSelectElement>('speed').value = '1'; }
   else {
     game.stop();
     if (view === 'learn') await showLesson();

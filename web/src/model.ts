@@ -20,10 +20,10 @@ export function showModel(root: HTMLElement, view: SlotView, now_ns: number): vo
     ['Minimum RTT', timeShown(truth.rtt_ns), (flow) => timeShown(ofFlow(frame, flow, Flow.MinRtt))],
     ['RTT now', timeShown(truth.rtt_ns + delay), (flow) => timeShown(ofFlow(frame, flow, Flow.Rtt))],
     ['BDP, in flight', `${countShown(bdpPackets(truth))} packets`, (flow) => `${countShown(ofFlow(frame, flow, Flow.InFlight))} packets`],
-    ['Window', 'none', (flow) => packets(ofFlow(frame, flow, Flow.Cwnd))],
-    ['Long-term bound', 'none', (flow) => packets(ofFlow(frame, flow, Flow.InflightLong))],
-    ['Short-term bound', 'none', (flow) => packets(ofFlow(frame, flow, Flow.InflightShort))],
-    ['Bandwidth bound', 'none', (flow) => (Number.isFinite(ofFlow(frame, flow, Flow.BwShort)) ? rateShown(ofFlow(frame, flow, Flow.BwShort)) : 'no bound')],
+    ['Window', '–', (flow) => packets(ofFlow(frame, flow, Flow.Cwnd))],
+    ['Long-term bound', '–', (flow) => packets(ofFlow(frame, flow, Flow.InflightLong))],
+    ['Short-term bound', '–', (flow) => packets(ofFlow(frame, flow, Flow.InflightShort))],
+    ['Bandwidth bound', '–', (flow) => (Number.isFinite(ofFlow(frame, flow, Flow.BwShort)) ? rateShown(ofFlow(frame, flow, Flow.BwShort)) : 'no bound')],
   ];
   const shown = looks.slice(0, 6);
   const heads = shown.map((look) => {

@@ -13,6 +13,8 @@ const FALL_MS = 900;
 const FALLING_MAX = 60;
 /** Smallest cell of a packet in the queue, CSS pixels. */
 const CELL_MIN = 3;
+/** Share of the reverse path, from the sender, that is seen when the path is hidden. */
+const HIDDEN_FROM = 0.3;
 
 interface Falling { x: number; y: number; color: string; letter: string; from: number }
 
@@ -45,18 +47,18 @@ export class Pipe {
     if (hide) this.drawUnknown(c, places);
     this.drawPackets(c, places, frame, truth, hide);
     this.drawSenders(c, places, frame, height);
-    if (!hide) this.drawFalling(c, places, frame);
+    if (!hide) this.drawFalling(c, places);
     this.drops = frame[Head.Drops];
     this.describe(frame, truth);
   }
 
   private places(w: number, height: number): Places {
     const narrow = w < 560;
-    const sender = narrow ? 64 : Math.min(132, w * 0.15);
+    const sender = narrow ? (w < 400 ? 78 : 96) : Math.min(132, w * 0.15);
     const queueFrom = sender + (narrow ? 8 : 22);
     const queueTo = queueFrom + w * (narrow ? 0.24 : 0.23);
     return {
-      w, top: 40, bottom: height * 0.6, ackTop: height * 0.7, ackBottom: height - 30,
+      w, top: 40, bottom: height * 0.66, ackTop: height * 0.76, ackBottom: height - 24,
       sender, queueFrom, queueTo, pipeFrom: queueTo + 16, pipeTo: w - (narrow ? 30 : 62),
     };
   }
@@ -97,7 +99,7 @@ export class Pipe {
     c.fillText(narrow ? `queue ${countShown(queued)}` : `queue ${countShown(queued)} of ${countShown(limit)} packets`, at.queueFrom, at.top - 22);
     c.fillText(`+${timeShown(delay)}`, at.queueFrom, at.top - 7);
     c.fillText(narrow ? rateShown(truth.rate_bps) : `bottleneck ${rateShown(truth.rate_bps)}`, at.pipeFrom, at.top - 22);
-    c.fillText(narrow ? timeShown(truth.rtt_ns) : `there and back ${timeShown(truth.rtt_ns)}`.replace('there and back', 'round trip'), at.pipeFrom, at.top - 7);
+    c.fillText(narrow ? timeShown(truth.rtt_ns) : `round trip ${timeShown(truth.rtt_ns)}`, at.pipeFrom, at.top - 7);
     c.fillText(narrow ? '← ACKs' : '← ACKs on the reverse path', at.sender + 4, at.ackBottom + 16);
     c.save();
     c.textAlign = 'right';
@@ -110,8 +112,11 @@ export class Pipe {
   /** The unknown: what lies between a sender and its ACKs. */
   private drawUnknown(c: CanvasRenderingContext2D, at: Places): void {
     c.save();
+    // The last part of the reverse path stays visible, so that ACKs are seen to arrive.
+    const edge = at.sender + (at.pipeTo - at.sender) * HIDDEN_FROM;
     c.beginPath();
-    c.rect(at.queueFrom - 4, 0, at.w, at.ackBottom + 30);
+    c.rect(at.queueFrom - 4, 0, at.w, at.ackTop - 6);
+    c.rect(edge, at.ackTop - 6, at.w, at.ackBottom + 30);
     c.clip();
     c.fillStyle = cssColor('--raised');
     c.fillRect(0, 0, at.w, at.ackBottom + 30);
@@ -167,13 +172,13 @@ export class Pipe {
         const delay = Math.max(ofFlow(frame, flow, Flow.Reverse), 1);
         const share = Math.min((now - since) / delay, 1);
         const x = at.pipeTo - share * (at.pipeTo - at.sender);
-        if (hide && x > at.queueFrom - 6) continue;
-        const y = at.ackTop + 5 + look.lane * (at.ackBottom - at.ackTop - 10);
+        if (hide && x > at.sender + (at.pipeTo - at.sender) * HIDDEN_FROM - 10) continue;
+        const y = at.ackTop + look.lane * (at.ackBottom - at.ackTop);
         c.fillStyle = colors[flow];
         c.beginPath();
-        c.moveTo(x, y + 3);
-        c.lineTo(x + 6, y);
-        c.lineTo(x + 6, y + 6);
+        c.moveTo(x, y);
+        c.lineTo(x + 9, y - 5);
+        c.lineTo(x + 9, y + 5);
         c.fill();
       }
     }
@@ -246,7 +251,7 @@ export class Pipe {
     frame[Head.Notes] = 0; // each is shown once, also when a frame is drawn again
   }
 
-  private drawFalling(c: CanvasRenderingContext2D, at: Places, frame: Float64Array): void {
+  private drawFalling(c: CanvasRenderingContext2D, at: Places): void {
     const wall = performance.now();
     this.falling = this.falling.filter(({ from }) => wall - from < FALL_MS);
     const still = isStill();
@@ -260,7 +265,6 @@ export class Pipe {
     }
     c.globalAlpha = 1;
     c.textAlign = 'start';
-    void frame;
   }
 
   private drawSenders(c: CanvasRenderingContext2D, at: Places, frame: Float64Array, height: number): void {
@@ -281,7 +285,7 @@ export class Pipe {
       c.fillStyle = cssColor('--soft');
       c.font = '11px system-ui, sans-serif';
       const state = ofFlow(frame, flow, Flow.Sent) > 0 ? stateLook(this.states[ofFlow(frame, flow, Flow.State)] ?? '').label : 'not started';
-      c.fillText(state, 21, y + 25, at.sender - 24);
+      c.fillText(at.w < 560 ? state.replace('Cong. avoidance', 'Avoidance') : state, 21, y + 25, at.sender - 24);
       if (each >= 44) c.fillText(`in flight ${ofFlow(frame, flow, Flow.InFlight)}`, 21, y + 38, at.sender - 24);
     });
     if (this.looks.length > shown.length) {

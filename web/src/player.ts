@@ -32,6 +32,8 @@ export class Player {
   onshown: () => void = () => {};
   onfail: (message: string) => void = () => {};
   private clock = 0;
+  /** Time of a seek under way: until then the clock is not held back. */
+  private sought = 0;
   private busy: Promise<unknown> = Promise.resolve();
   private waiting = 0;
   private generation = 0;
@@ -55,6 +57,7 @@ export class Player {
       this.views.forEach(({ charts }) => charts.free());
       this.views = slots.map((slot, index) => this.view(slot, checked[index], shown.frames[index], kinds));
       [this.clock, this.now_ns, this.over] = [Math.min(until_ns, this.duration_ns), 0, false];
+      this.sought = this.clock;
       this.take(shown);
     });
   }
@@ -92,13 +95,13 @@ export class Player {
 
   /** Called for each picture of the browser, `passed_ms` after the last. */
   tick(passed_ms: number): void {
-    if (this.playing && this.views.length) this.clock = Math.min(this.clock + Math.min(passed_ms, STEP_MAX_MS) * 1e6 * this.speed, this.duration_ns);
+    if (this.playing && this.views.length && this.now_ns >= this.sought) this.clock = Math.min(this.clock + Math.min(passed_ms, STEP_MAX_MS) * 1e6 * this.speed, this.duration_ns);
     if (this.waiting === 0 && this.clock !== this.now_ns && this.views.length && !(this.over && this.clock >= this.now_ns)) {
       const t_ns = this.clock;
       void this.exclusively(async () => {
         const shown = await this.engine.ask<Shown>({ type: 'to', t_ns });
         // A simulation that is slower than the clock holds it back.
-        if (this.playing && this.clock > shown.now_ns + 2e8 * this.speed) this.clock = shown.now_ns;
+        if (this.playing && shown.now_ns >= this.sought && this.clock > shown.now_ns + 2e8 * this.speed) this.clock = shown.now_ns;
         this.take(shown);
       }).catch(() => {});
     }
@@ -125,6 +128,7 @@ export class Player {
 
   seek(t_ns: number): void {
     this.clock = Math.max(0, Math.min(t_ns, this.duration_ns));
+    this.sought = this.clock;
     this.over = false;
   }
 

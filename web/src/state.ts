@@ -5,9 +5,6 @@ import type { Given } from './protocol';
 
 export type View = 'pipe' | 'pair' | 'game' | 'learn';
 export const VIEWS: View[] = ['pipe', 'pair', 'game', 'learn'];
-/** Keys of the address that are not keys of a scenario. */
-const OWN = ['view', 'step', 't', 'speed', 'hide', 'json', 'with', 'flow'];
-
 export interface State {
   view: View;
   given: Given;
@@ -67,15 +64,16 @@ export function write(state: State): string {
   const out = new URLSearchParams();
   if (state.view !== 'pipe') out.append('view', state.view);
   if (state.view === 'learn') out.append('step', String(state.step));
-  else {
+  else if (state.view !== 'game') {
     if (state.given.json !== undefined) out.append('json', state.given.json);
     for (const [key, value] of state.given.keys) out.append(key, value);
     for (const flow of state.given.flows) out.append('flow', flow);
     for (const flow of state.view === 'pair' ? state.rival : []) out.append('with', flow);
   }
-  if (state.speed > 0) out.append('speed', String(Number(state.speed.toPrecision(3))));
-  if (state.hide) out.append('hide', '1');
-  if (state.t_ns > 0) out.append('t', String(Number((state.t_ns / 1e9).toFixed(6))));
+  const isFree = state.view === 'pipe' || state.view === 'pair';
+  if (state.speed > 0 && isFree) out.append('speed', String(Number(state.speed.toPrecision(3))));
+  if (state.hide && isFree) out.append('hide', '1');
+  if (state.t_ns > 0 && isFree) out.append('t', String(Number((state.t_ns / 1e9).toFixed(6))));
   // A plus sign of URLSearchParams is a space, and these marks need no escape in a fragment.
   return `#${out.toString().replace(/%40/g, '@').replace(/%3A/g, ':').replace(/%2C/g, ',').replace(/%3B/g, ';')}`;
 }
@@ -107,5 +105,3 @@ export function python(given: Given): string {
   const file = given.json === undefined ? '' : `json.loads(${JSON.stringify(given.json)}), `;
   return `${file ? 'import json\n' : ''}import bbrlab\nr = bbrlab.run(${file}${words.join(', ')})\nprint(r.to_json(), end="")`;
 }
-
-export { OWN };
