@@ -12,6 +12,7 @@ pub mod emulate;
 pub mod get;
 pub mod host;
 pub mod list;
+pub mod play;
 pub mod policy;
 pub mod record;
 pub mod replay;
