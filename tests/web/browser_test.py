@@ -24,7 +24,7 @@ from webdriver import FLAGS, Browser  # noqa: E402
 PAINT_MAX_MS, PACKET_MAX_MS, CHANGE_MAX_MS, LONG_TASK_MAX_MS, FPS_MIN = 1000, 2000, 100, 50, 30
 WIDE, PHONE = (1400, 1000), (390, 844)
 BUSY = "rate=50mbit&rtt=40ms&buffer=4bdp&duration=30s&flow=bbr3&flow=cubic@1s&flow=bbr1@2s"
-SITUATIONS = 14
+SITUATIONS = 14 + 7
 LESSONS = 10
 # A page's own keys of WebDriver.
 RIGHT, TAB, SPACE = "\ue014", "\ue004", " "
@@ -164,9 +164,8 @@ def addresses(page):
     for nth in range(200):
         pairs = [(rng.choice(words), rng.choice(values)) for _ in range(rng.randint(1, 5))]
         fragment = urllib.parse.urlencode(pairs) if rng.random() < 0.8 else "".join(chr(rng.randint(33, 1000)) for _ in range(40))
-        page.run("window.told = -1; location.hash = arguments[0]", f"{fragment}&n{nth}=1")
-        page.browser.wait_for("return window.bbrlab.player.waiting === 0")
-        time.sleep(0.03)
+        page.run("location.hash = arguments[0]", f"{fragment}&n{nth}=1")
+        page.browser.wait_for(f"return window.bbrlab.restores > {nth}")
         note = page.note()
         flows = page.run("return window.bbrlab.player.views.length")
         if not note or "\n" in note or flows < 1 or "undefined" in note:

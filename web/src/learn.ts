@@ -45,24 +45,24 @@ export const LESSONS: Lesson[] = [
   },
   {
     title: 'Startup and Drain',
-    text: 'At first nothing is known. Startup doubles the rate each round trip until the delivery rate stops to grow. By then there is a queue of its own making, ' +
+    text: 'At first nothing is known. Startup doubles the rate each round trip until the delivery rate stops growing. By then there is a queue of its own making, ' +
       'and Drain sends slower until it is gone.',
     given: given({ rate: '10mbit', rtt: '40ms', buffer: '4bdp', duration: '10s' }, ['bbr3']), t_s: 0.05, speed: 0.03,
-    attempt: { text: 'With a buffer of a tenth of the BDP, Startup ends by loss.', change: ['buffer', '0.1bdp'] },
+    attempt: { text: 'Cut the buffer to a tenth of the BDP: now Startup loses packets.', change: ['buffer', '0.1bdp'] },
   },
   {
     title: 'Probing for more',
-    text: 'A path may get faster, and no ACK says so. Now and then ProbeBW sends more than it has measured, in the state Up. If more is delivered, the estimate grows; ' +
+    text: 'A path may get faster, and no ACK reports it. Now and then ProbeBW sends more than it has measured, in the state Up. If more is delivered, the estimate grows; ' +
       'if a queue builds or packets are lost, it goes Down again and cruises.',
     given: given({ rate: '10mbit', rtt: '40ms', buffer: '2bdp', duration: '30s' }, ['bbr3']), t_s: 3.4, speed: 0.1,
-    attempt: { text: 'Double the rate to 20 Mbit/s and see how long it takes to be found.', change: ['rate', '20mbit'] },
+    attempt: { text: 'Double the rate to 20 Mbit/s and see how long BBR takes to find it.', change: ['rate', '20mbit'] },
   },
   {
     title: 'ProbeRTT',
     text: 'The lowest round trip can be seen only while there is no queue. If none as low has been seen for some seconds, BBR reduces what it has in flight for a moment. ' +
       'Flows that do so together see the path as it is.',
     given: given({ rate: '10mbit', rtt: '40ms', buffer: '4bdp', duration: '30s' }, ['bbr1', 'bbr1@2s']), t_s: 9.8, speed: 0.1,
-    attempt: { text: 'Lengthen the path to 80 ms: the old minimum holds until the next ProbeRTT.', change: ['rtt', '80ms'] },
+    attempt: { text: 'Lengthen the path to 80 ms: the old minimum holds until it expires.', change: ['rtt', '80ms'] },
   },
   {
     title: 'What a sender cannot see',
@@ -72,9 +72,9 @@ export const LESSONS: Lesson[] = [
   },
   {
     title: 'Sharing with others',
-    text: 'Two flows share one queue, and neither has been told of the other. Who gets how much depends on both algorithms, on the buffer and on the round trips. ' +
+    text: 'Several flows share one queue, and none has any sign of the others but their effect. Who gets how much depends on both algorithms, on the buffer and on the round trips. ' +
       'That is what this lab measures, with the real algorithms.',
     given: given({ rate: '20mbit', rtt: '40ms', buffer: '2bdp', duration: '30s' }, ['bbr3', 'cubic@3s', 'bbr1@8s']), t_s: 9, speed: 0.3,
-    attempt: { text: 'Shrink the buffer to half a BDP: CUBIC loses its advantage.', change: ['buffer', '0.5bdp'] },
+    attempt: { text: 'Shrink the buffer to half a BDP: more is lost, and the shares change.', change: ['buffer', '0.5bdp'] },
   },
 ];

@@ -8,7 +8,7 @@ import { showModel } from './model';
 import { Game } from './game';
 import { LESSONS } from './learn';
 import { Player } from './player';
-import { SITUATIONS } from './presets';
+import { CLAIMS, SITUATIONS } from './presets';
 import type { Checked, Given, StepTo, Tables } from './protocol';
 import { DEFAULT, type State, type View, command, get, python, read, set, write } from './state';
 import { secondsText, timeShown } from './units';
@@ -31,6 +31,9 @@ let flows: FlowControls;
 let rivals: FlowControls;
 let game: Game;
 let savedAt = 0;
+/** Addresses are shown one after another. */
+let restored: Promise<unknown> = Promise.resolve();
+let restores = 0;
 
 function note(text: string): void {
   $('note').textContent = text;
@@ -302,9 +305,11 @@ function listen(): void {
   speed.addEventListener('change', () => { state.speed = player.speed = Number(speed.value); save(); });
   $<HTMLInputElement>('whole').addEventListener('change', (event) => { player.wholeRun = (event.target as HTMLInputElement).checked; });
   const preset = $<HTMLSelectElement>('preset');
-  put(preset, h('option', { value: '' }, 'Choose a situation…'), ...SITUATIONS.map(({ name, title }) => h('option', { value: name }, title)));
+  const options = (all: typeof SITUATIONS) => all.map(({ name, title }) => h('option', { value: name }, title));
+  put(preset, h('option', { value: '' }, 'Choose a situation…'), h('optgroup', { label: 'Situations' }, ...options(SITUATIONS)),
+    h('optgroup', { label: 'Published claims, one run each' }, ...options(CLAIMS)));
   preset.addEventListener('change', () => {
-    const found = SITUATIONS.find(({ name }) => name === preset.value);
+    const found = [...SITUATIONS, ...CLAIMS].find(({ name }) => name === preset.value);
     if (!found) return;
     state.speed = 0;
     void apply(structuredClone(found.given), false).then(() => { note(found.what); if (!isStill()) setPlaying(true); }).catch(failed);
@@ -325,7 +330,7 @@ function listen(): void {
     $('theme').textContent = isDark() ? 'Light' : 'Dark';
   };
   $('theme').textContent = isDark() ? 'Light' : 'Dark';
-  addEventListener('hashchange', () => { void restore(); });
+  addEventListener('hashchange', () => { restored = restored.then(restore).catch(failed).finally(() => { restores++; }); });
   addEventListener('keydown', (event) => {
     const target = event.target as HTMLElement;
     if (event.ctrlKey || event.metaKey || event.altKey || target.matches('input[type=text], select, textarea')) return;
@@ -389,7 +394,7 @@ async function main(): Promise<void> {
   $('version').textContent = `bbrlab ${tables.version}`;
   listen();
   await restore();
-  Object.assign(window, { bbrlab: { player, get state() { return state; }, timeShown, engine, command: () => command(state.given), isReady: true } });
+  Object.assign(window, { bbrlab: { player, get state() { return state; }, get restores() { return restores; }, timeShown, engine, command: () => command(state.given), isReady: true } });
   if (isStill()) note($('note').textContent || 'Motion is reduced, as your system asks: press Play, or step.');
   else if (state.view !== 'game') setPlaying(state.t_ns === 0 || state.view === 'learn');
   run();
