@@ -4,11 +4,13 @@
 import type { Ask } from './protocol';
 
 export class Engine {
-  private readonly worker = new Worker('worker.js');
+  private readonly worker: Worker;
   private readonly open = new Map<number, { resolve: (value: any) => void; reject: (error: Error) => void }>();
   private next = 0;
 
-  constructor() {
+  /** Starts the worker, whose files are in `place`. */
+  constructor(place = '') {
+    this.worker = new Worker(`${place}worker.js`);
     this.worker.onmessage = ({ data }) => {
       const waiting = this.open.get(data.id);
       this.open.delete(data.id);

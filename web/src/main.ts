@@ -330,7 +330,8 @@ function listen(): void {
     $('theme').textContent = isDark() ? 'Light' : 'Dark';
   };
   $('theme').textContent = isDark() ? 'Light' : 'Dark';
-  addEventListener('hashchange', () => { restored = restored.then(restore).catch(failed).finally(() => { restores++; }); });
+  // The address of the event: by now the present one may have been replaced by `save`.
+  addEventListener('hashchange', ({ newURL }) => { restored = restored.then(() => restore(new URL(newURL).hash)).catch(failed).finally(() => { restores++; }); });
   addEventListener('keydown', (event) => {
     const target = event.target as HTMLElement;
     if (event.ctrlKey || event.metaKey || event.altKey || target.matches('input[type=text], select, textarea')) return;
@@ -341,9 +342,9 @@ function listen(): void {
 }
 
 /** Shows the state of the address. A scenario that is not accepted is replaced by the default, with one line. */
-async function restore(): Promise<void> {
+async function restore(hash: string): Promise<void> {
   const lines: string[] = [];
-  state = read(location.hash, lines);
+  state = read(hash, lines);
   note('');
   try {
     await engine.ask<Checked>({ type: 'check', given: state.given });
@@ -393,7 +394,7 @@ async function main(): Promise<void> {
   put($('rival-flows'), rivals.root);
   $('version').textContent = `bbrlab ${tables.version}`;
   listen();
-  await restore();
+  await restore(location.hash);
   Object.assign(window, { bbrlab: { player, get state() { return state; }, get restores() { return restores; }, timeShown, engine, command: () => command(state.given), isReady: true } });
   if (isStill()) note($('note').textContent || 'Motion is reduced, as your system asks: press Play, or step.');
   else if (state.view !== 'game') setPlaying(state.t_ns === 0 || state.view === 'learn');
