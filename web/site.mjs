@@ -61,11 +61,16 @@ function render(path) {
     }
     if (token.type === 'link_open') token.attrSet('href', linked(path, token.attrGet('href')));
     if (token.type === 'image') token.attrSet('src', linked(path, token.attrGet('src')));
-    if (token.type === 'table_open') token.attrJoin('class', 'wide');
+    if (token.type === 'table_open') {
+      token.attrJoin('class', 'wide');
+      token.attrSet('tabindex', '0');
+    }
     token.children?.forEach((child, place) => visit(child, place, token.children));
   };
   tokens.forEach(visit);
-  return { title, body: md.renderer.render(tokens, md.options, {}).replace(/<img ([^>]*)src="(?!https?:|\.\.|data:)([^"]*)"/g, (_, rest, src) => `<img ${rest}src="${linked(path, src)}"`) };
+  // What scrolls sideways can be reached by the keyboard.
+  const html = md.renderer.render(tokens, md.options, {}).replaceAll('<pre>', '<pre tabindex="0">');
+  return { title, body: html.replace(/<img ([^>]*)src="(?!https?:|\.\.|data:)([^"]*)"/g, (_, rest, src) => `<img ${rest}src="${linked(path, src)}"`) };
 }
 
 const escape = (text) => text.replace(/[&<>"]/g, (mark) => `&#${mark.charCodeAt(0)};`);

@@ -9,10 +9,13 @@ SPDX-License-Identifier: Apache-2.0 OR MIT
 import argparse
 import functools
 import http.server
+import os
 import pathlib
 import random
 import re
+import subprocess
 import sys
+import tempfile
 import threading
 import time
 import urllib.parse
@@ -39,22 +42,23 @@ def check(name, holds, detail=""):
         failures.append(name)
 
 
-def serve():
-    """Serves out/web on loopback. Returns its address."""
+def serve(folder=ROOT / "out/web", policy=True):
+    """Serves a folder on loopback, with the policy of the command. Returns its address."""
     source = (ROOT / "crates/cli/src/command/play.rs").read_text(encoding="utf-8")
-    policy = re.sub(r"\\\s+", "", re.search(r'POLICY: &str = "(.*?)";', source, re.S).group(1))
+    header = re.sub(r"\\\s+", "", re.search(r'POLICY: &str = "(.*?)";', source, re.S).group(1))
 
     class Handler(http.server.SimpleHTTPRequestHandler):
         extensions_map = {**http.server.SimpleHTTPRequestHandler.extensions_map, ".wasm": "application/wasm"}
 
         def end_headers(self):
-            self.send_header("Content-Security-Policy", policy)
+            if policy:
+                self.send_header("Content-Security-Policy", header)
             super().end_headers()
 
         def log_message(self, *_):
             pass
 
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Handler, directory=ROOT / "out/web"))
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Handler, directory=folder))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     return f"http://127.0.0.1:{server.server_port}/"
 
@@ -121,9 +125,53 @@ def speed(page):
     check("a slider's changes are in the address", page.run("return decodeURIComponent(location.hash)").count(":rate=") == 5)
 
 
-def result_of(page):
-    return page.run("""window.done = null; window.bbrlab.engine.ask({ type: 'result', given: window.bbrlab.state.given })
-        .then((text) => { window.done = text; }, (error) => { window.done = String(error); });""")
+def written(page, kind):
+    """What the page writes to a file: `result` or `toml`."""
+    page.run("""window.done = null; window.bbrlab.engine.ask({ type: arguments[0], given: window.bbrlab.state.given })
+        .then((text) => { window.done = text; }, (error) => { window.done = String(error); });""", kind)
+    page.browser.wait_for("return window.done !== null")
+    return page.run("return window.done")
+
+
+def takeaway(page):
+    """The result, the command, the TOML and the Python of a run that was changed on the way are one run."""
+    bbrlab = os.environ.get("BBRLAB", str(ROOT / "target/debug/bbrlab"))
+    page.open("path=wifi&duration=4s&flow=bbr3,startup_pacing_gain=2.5&flow=cubic@500ms&t=1.234567")
+    page.settle()
+    check("the scenario is the address's", page.note() == "", page.note())
+    page.run("""const f = document.querySelector('input[aria-label="Rate, exact value"]'); f.value = '30mbit'; f.dispatchEvent(new Event('change'))""")
+    page.browser.wait_for("return window.bbrlab.state.given.keys.some(([key]) => key === 'schedule')")
+    plain = lambda text: re.sub(r'"wall_s": [^,\n]*', '"wall_s": 0.0', text)
+    result = plain(written(page, "result"))
+    line = page.run("return window.bbrlab.command()")
+    run = lambda command: plain(subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False).stdout)
+    check("the command gives the bytes of the page's result", result == run(line.replace("bbrlab", bbrlab, 1)) and '"schema": 1' in result, line)
+    with tempfile.TemporaryDirectory(prefix="bbrlab-web-") as folder:
+        pathlib.Path(folder, "scenario.toml").write_text(written(page, "toml"), encoding="utf-8")
+        check("so does the TOML", result == run(f"{bbrlab} run {folder}/scenario.toml --json -"))
+    compile(page.run("return window.bbrlab.python()"), "copied", "exec")
+
+
+def site(page):
+    """The landing page moves and is accessible, if the site has been built."""
+    if not (ROOT / "out/site/index.html").exists():
+        return
+    url = serve(ROOT / "out/site", policy=False)
+    axe = (ROOT / "web/node_modules/axe-core/axe.min.js").read_text(encoding="utf-8")
+    for name in ("index.html", "read/README.html", "read/docs/play.html"):
+        for size, dark in ((WIDE, False), (PHONE, True)):
+            page.browser.open(url + name, *size, dark)
+            if name == "index.html":
+                page.browser.wait_for("return !!document.querySelector('#picture canvas')")
+                label = "return document.querySelector('#picture canvas').getAttribute('aria-label')"
+                first = page.run(label)
+                check("the landing page's picture moves", page.browser.wait_for(f"return (() => {{ {label} }})() !== {first!r}", 5))
+            page.browser.cdp("Runtime.evaluate", expression=axe)
+            page.run("window.axed = null; axe.run(document).then((found) => { window.axed = found.violations.map((v) => v.id + ' ' + v.nodes.slice(0, 2).map((n) => n.target).join()); })")
+            page.browser.wait_for("return window.axed !== null", 60)
+            check(f"axe finds nothing: {name} {size[0]} px", not (found := page.run("return window.axed")), found or "")
+            check(f"no sideways scrolling: {name} {size[0]} px", page.run("return document.documentElement.scrollWidth - innerWidth") <= 0)
+    page.errors()
 
 
 def time_travel(page):
@@ -196,9 +244,6 @@ def fields(page):
     page.browser.wait_for("return window.bbrlab.state.given.flows[0].includes('=')", 5)
     check("a parameter's slider is in the flow", page.run("return window.bbrlab.state.given.flows[0]").startswith("bbr3,"),
           page.run("return window.bbrlab.state.given.flows[0]"))
-    result_of(page)
-    page.browser.wait_for("return window.done !== null", 20)
-    check("the result is a document", page.run("return JSON.parse(window.done).schema") == 1)
 
 
 def keyboard(page):
@@ -296,7 +341,7 @@ def main():
         page = Page(browser, url)
         if args.shots:
             shots(page, args.shots)
-        for one in (speed, time_travel, fields, keyboard, still, accessible, views, addresses):
+        for one in (speed, time_travel, takeaway, fields, keyboard, still, accessible, views, addresses, site):
             if not args.only or one.__name__ in args.only.split(","):
                 one(page)
     print(f"web: {len(failures)} checks fail" if failures else "web: every check holds")

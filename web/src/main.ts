@@ -395,7 +395,7 @@ async function main(): Promise<void> {
   $('version').textContent = `bbrlab ${tables.version}`;
   listen();
   await restore(location.hash);
-  Object.assign(window, { bbrlab: { player, get state() { return state; }, get restores() { return restores; }, timeShown, engine, command: () => command(state.given), isReady: true } });
+  Object.assign(window, { bbrlab: { player, get state() { return state; }, get restores() { return restores; }, timeShown, engine, command: () => command(state.given), python: () => python(state.given), isReady: true } });
   if (isStill()) note($('note').textContent || 'Motion is reduced, as your system asks: press Play, or step.');
   else if (state.view !== 'game') setPlaying(state.t_ns === 0 || state.view === 'learn');
   run();

@@ -46,7 +46,7 @@ pub enum Error {
     },
     /// The scenario cannot be written as TOML.
     #[error("the scenario has no form in TOML: {0}")]
-    Toml(#[from] toml::ser::Error),
+    Toml(String),
     /// No run has this number.
     #[error("there is no run {0}")]
     NoRun(usize),
@@ -79,7 +79,10 @@ impl Page {
         Ok(Reply::Value(match request {
             Request::Tables => tables::all(),
             Request::Check { given } => check(&given)?,
-            Request::Toml { given } => return Ok(Reply::Text(toml::to_string(&read(&given)?.scenario)?)),
+            Request::Toml { given } => {
+                let text = toml::to_string(&read(&given)?.scenario);
+                return text.map(Reply::Text).map_err(|error| Error::Toml(error.to_string()));
+            }
             Request::Create { run, given, ahead, hand, inputs } => {
                 let mode = if ahead { Mode::Ahead } else { Mode::Watched };
                 let created = Run::new(&read(&given)?, mode, hand, inputs)?;
@@ -140,10 +143,13 @@ fn read(given: &Given) -> Result<ScenarioFile, Error> {
             file.set(key.name, text)?;
         }
     }
-    if let Some((name, _)) = given.keys.iter().find(|(name, _)| !bbrlab_sim::scenario::key(name).is_some_and(|key| key.is_flag())) {
+    if let Some((name, _)) =
+        given.keys.iter().find(|(name, _)| !bbrlab_sim::scenario::key(name).is_some_and(|key| key.is_flag()))
+    {
         let names = bbrlab_sim::scenario::KEYS.iter().filter(|key| key.is_flag()).map(|key| key.name);
         let near = bbrlab_sim::scenario::nearest(name, names);
-        let near = near.map_or_else(|| "write one of bbrlab list keys".to_owned(), |near| format!("did you mean {near}?"));
+        let near =
+            near.map_or_else(|| "write one of bbrlab list keys".to_owned(), |near| format!("did you mean {near}?"));
         let error = ScenarioError::new("", format!("no key {name:?}; {near}"));
         return Err(bbrlab_sim::Error::from(error).into());
     }

@@ -71,7 +71,15 @@ impl Run {
             Mode::Ahead => Some(Stepper::ahead(setup)),
         });
         let scenario = file.scenario.filled();
-        Ok(Self { simulated, scenario, tracker: Tracker::new(flows), mss, hand: steered, now: Time::ZERO, is_over: false })
+        Ok(Self {
+            simulated,
+            scenario,
+            tracker: Tracker::new(flows),
+            mss,
+            hand: steered,
+            now: Time::ZERO,
+            is_over: false,
+        })
     }
 
     /// True at the end of the run.

@@ -12,9 +12,9 @@ pub fn all() -> Value {
         json!({"name": key.name, "value": key.value, "default": key.default, "help": paragraph(key.help), "example": key.example})
     });
     let options = FLOW_OPTIONS.iter().map(|option| option.name);
-    let presets = PRESETS.iter().map(|preset| {
-        json!({"name": preset.name, "title": preset.title, "source": preset.source, "keys": preset.keys})
-    });
+    let presets = PRESETS.iter().map(
+        |preset| json!({"name": preset.name, "title": preset.title, "source": preset.source, "keys": preset.keys}),
+    );
     json!({
         "version": env!("CARGO_PKG_VERSION"),
         "algorithms": algorithms,

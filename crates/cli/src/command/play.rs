@@ -125,7 +125,19 @@ fn escaped(value: &str) -> String {
     let mut text = String::new();
     for byte in value.bytes() {
         match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' | b'@' | b':' | b',' | b'*' | b';' | b'=' => {
+            b'a'..=b'z'
+            | b'A'..=b'Z'
+            | b'0'..=b'9'
+            | b'-'
+            | b'_'
+            | b'.'
+            | b'~'
+            | b'@'
+            | b':'
+            | b','
+            | b'*'
+            | b';'
+            | b'=' => {
                 text.push(char::from(byte));
             }
             _ => {
@@ -180,7 +192,10 @@ fn reply(request: &Request<Incoming>, local: SocketAddr) -> Response<Full<Bytes>
         return line(StatusCode::NOT_ACCEPTABLE, "the files are packed; accept gzip\n");
     }
     let body = if request.method() == Method::HEAD { Bytes::new() } else { Bytes::from_static(packed) };
-    response(StatusCode::OK, kind(name)).header(header::CONTENT_ENCODING, "gzip").body(Full::from(body)).unwrap_or_default()
+    response(StatusCode::OK, kind(name))
+        .header(header::CONTENT_ENCODING, "gzip")
+        .body(Full::from(body))
+        .unwrap_or_default()
 }
 
 fn line(status: StatusCode, text: &'static str) -> Response<Full<Bytes>> {

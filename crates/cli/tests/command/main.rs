@@ -5,6 +5,7 @@ mod cdn;
 mod choose;
 mod compare;
 mod conform;
+mod play;
 mod run;
 
 use std::fs;

@@ -151,9 +151,11 @@ impl PathObserver<Segment> for FlowObserver<'_> {
             }
             let counts = &mut self.flows[segment.flow as usize].stats.bottleneck;
             counts.0 += 1;
-            counts.1 += u64::from(verdict != Verdict::Queued);
             if verdict != Verdict::Queued {
-                self.note_refused(now, segment);
+                counts.1 += 1;
+                if let Some(watch) = self.watch() {
+                    watch.on_segment(now, segment, Stage::Refused);
+                }
             }
         } else if verdict != Verdict::Queued && segment.hop == ACCESS_HOP {
             self.released.push((segment.flow, segment.wire_bytes()));
@@ -212,13 +214,6 @@ impl PathObserver<Segment> for FlowObserver<'_> {
 impl FlowObserver<'_> {
     fn watch(&mut self) -> Option<&mut Watch> {
         self.capture.as_mut().and_then(|capture| capture.watch.as_mut())
-    }
-
-    #[cold]
-    fn note_refused(&mut self, now: Time, segment: &Segment) {
-        if let Some(watch) = self.watch() {
-            watch.on_segment(now, segment, Stage::Refused);
-        }
     }
 }
 

@@ -7,8 +7,8 @@ use super::Simulation;
 use super::capture::Capture;
 use super::watch::{FlowView, PacketEvent, Watch};
 use crate::path::FlowSharing;
-use crate::record::trace::LinkTrace;
 use crate::record::Output;
+use crate::record::trace::LinkTrace;
 use crate::setup::{Change, Setup};
 
 /// A simulation that is advanced step by step. Its result equals that of [`super::run`].
