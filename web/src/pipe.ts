@@ -13,8 +13,12 @@ const FALL_MS = 900;
 const FALLING_MAX = 60;
 /** Smallest cell of a packet in the queue, CSS pixels. */
 const CELL_MIN = 3;
+const [LETTER, LETTER_SMALL] = ['600 12px system-ui, sans-serif', '600 10px system-ui, sans-serif'];
 /** Share of the reverse path, from the sender, that is seen when the path is hidden. */
 const HIDDEN_FROM = 0.3;
+
+/** Colours of one picture. */
+interface Inks { page: string; ink: string; flows: string[] }
 
 interface Falling { x: number; y: number; color: string; letter: string; from: number }
 
@@ -141,93 +145,113 @@ export class Pipe {
   }
 
   private drawPackets(c: CanvasRenderingContext2D, at: Places, frame: Float64Array, truth: Truth, hide: boolean): void {
-    const flows = frame[Head.Flows];
-    const now = frame[Head.Now];
-    const from = HEAD + flows * FLOW;
+    const from = HEAD + frame[Head.Flows] * FLOW;
     const count = frame[Head.Packets];
-    const queued: [number, number, number, number][] = [];
-    const height = at.bottom - at.top;
-    const [neckTop, neckHeight] = [at.top + height * 0.24, height * 0.52];
-    const length = at.pipeTo - at.pipeFrom;
-    const colors = this.looks.map(colorOf);
-    for (let place = 0; place < count; place++) {
+    const inks: Inks = { page: cssColor('--page'), ink: cssColor('--ink'), flows: this.looks.map(colorOf) };
+    /** First and past the last packet of each flow in the queue; a frame has them together, oldest first. */
+    const queues: [number, number][] = this.looks.map(() => [0, 0]);
+    let place = 0;
+    while (place < count) {
       const p = from + place * PACKET;
-      const flow = frame[p + Packet.Flow];
-      const look = this.looks[flow];
-      if (!look) continue;
-      const marks = frame[p + Packet.Marks];
-      const since = frame[p + Packet.Since];
-      const kind = frame[p + Packet.Place];
-      if (kind === Place.Queue) {
-        queued.push([since, flow, marks, frame[p + Packet.Seq]]);
-      } else if (kind === Place.Forward) {
-        if (hide) continue;
-        const delay = Math.max(ofFlow(frame, flow, Flow.Forward), 1);
-        const service = (PACKET_BITS / Math.max(truth.rate_bps, 1)) * 1e9;
-        const width = Math.max(2, (service / delay) * length - 1);
-        const tail = at.pipeFrom + ((now - since) / delay) * length;
-        const x = Math.min(tail, at.pipeTo - 2);
-        this.packet(c, x, neckTop + 2, Math.min(width, at.pipeTo - x), neckHeight - 4, colors[flow], look, marks);
-      } else {
-        const delay = Math.max(ofFlow(frame, flow, Flow.Reverse), 1);
-        const share = Math.min((now - since) / delay, 1);
-        const x = at.pipeTo - share * (at.pipeTo - at.sender);
-        if (hide && x > at.sender + (at.pipeTo - at.sender) * HIDDEN_FROM - 10) continue;
-        const y = at.ackTop + look.lane * (at.ackBottom - at.ackTop);
-        c.fillStyle = colors[flow];
-        c.beginPath();
-        c.moveTo(x, y);
-        c.lineTo(x + 9, y - 5);
-        c.lineTo(x + 9, y + 5);
-        c.fill();
+      const [flow, kind] = [frame[p + Packet.Flow], frame[p + Packet.Place]];
+      let end = place + 1;
+      while (end < count && frame[from + end * PACKET + Packet.Flow] === flow && frame[from + end * PACKET + Packet.Place] === kind) end++;
+      const past = from + end * PACKET;
+      if (this.looks[flow]) {
+        if (kind === Place.Queue) queues[flow] = [p, past];
+        else if (kind === Place.Reverse) this.drawAcks(c, at, frame, flow, p, past, inks, hide);
+        else if (!hide) this.drawFlight(c, at, frame, flow, p, past, inks, truth);
       }
+      place = end;
     }
-    if (!hide) this.drawQueue(c, at, queued, truth, colors);
-    this.noteDrops(frame, from + count * PACKET, at, colors, hide);
+    if (!hide) this.drawQueue(c, at, frame, queues, truth, inks);
+    this.noteDrops(frame, from + count * PACKET, at, inks.flows, hide);
   }
 
-  private drawQueue(
-    c: CanvasRenderingContext2D, at: Places, queued: [number, number, number, number][], truth: Truth, colors: string[],
+  private drawFlight(
+    c: CanvasRenderingContext2D, at: Places, frame: Float64Array, flow: number, from: number, past: number, inks: Inks, truth: Truth,
   ): void {
-    if (this.looks.length > 1) queued.sort((a, b) => a[0] - b[0]);
+    const height = at.bottom - at.top;
+    const [top, tall] = [at.top + height * 0.24 + 2, height * 0.52 - 4];
+    const length = at.pipeTo - at.pipeFrom;
+    const delay = Math.max(ofFlow(frame, flow, Flow.Forward), 1);
+    const service = (PACKET_BITS / Math.max(truth.rate_bps, 1)) * 1e9;
+    const width = Math.max(1.5, (service / delay) * length - 1);
+    let last = -1;
+    for (let p = from; p < past; p += PACKET) {
+      const x = Math.min(at.pipeFrom + ((frame[Head.Now] - frame[p + Packet.Since]) / delay) * length, at.pipeTo - 2);
+      const marks = frame[p + Packet.Marks];
+      // Several packets of one flow in one pixel are drawn once.
+      if (Math.round(x) === last && !(marks & (RETRANSMIT | CE))) continue;
+      last = Math.round(x);
+      this.packet(c, x, top, Math.min(width, at.pipeTo - x), tall, flow, marks, inks);
+    }
+  }
+
+  private drawAcks(
+    c: CanvasRenderingContext2D, at: Places, frame: Float64Array, flow: number, from: number, past: number, inks: Inks, hide: boolean,
+  ): void {
+    const delay = Math.max(ofFlow(frame, flow, Flow.Reverse), 1);
+    const length = at.pipeTo - at.sender;
+    const y = at.ackTop + this.looks[flow].lane * (at.ackBottom - at.ackTop);
+    let last = -1;
+    c.fillStyle = inks.flows[flow];
+    c.beginPath();
+    for (let p = from; p < past; p += PACKET) {
+      const x = at.pipeTo - Math.min((frame[Head.Now] - frame[p + Packet.Since]) / delay, 1) * length;
+      if (Math.round(x) === last || (hide && x > at.sender + length * HIDDEN_FROM - 10)) continue;
+      last = Math.round(x);
+      c.moveTo(x, y);
+      c.lineTo(x + 9, y - 5);
+      c.lineTo(x + 9, y + 5);
+    }
+    c.fill();
+  }
+
+  /** The queue from its head at the bottleneck to its tail, whose packets come from all flows in the order of their arrival. */
+  private drawQueue(c: CanvasRenderingContext2D, at: Places, frame: Float64Array, queues: [number, number][], truth: Truth, inks: Inks): void {
+    const total = queues.reduce((sum, [from, past]) => sum + (past - from) / PACKET, 0);
     const [w, height] = [at.queueTo - at.queueFrom - 4, at.bottom - at.top - 4];
-    const limit = Math.max(Math.min(Math.max(truth.buffer_packets, queued.length), 4000), 8);
+    const limit = Math.max(Math.min(Math.max(truth.buffer_packets, total), 4000), 8);
     const rows = Math.max(1, Math.round(Math.sqrt((limit * height) / w)));
     const cell = Math.max(CELL_MIN, Math.min(height / rows, 26));
     const perColumn = Math.max(1, Math.floor(height / cell));
-    const columns = Math.max(1, Math.floor(w / cell));
-    queued.slice(0, perColumn * columns).forEach(([, flow, marks], index) => {
+    const shown = Math.min(total, perColumn * Math.max(1, Math.floor(w / cell)));
+    const gap = cell > 6 ? 1 : 0.5;
+    const heads = queues.map(([from]) => from);
+    for (let index = 0; index < shown; index++) {
+      let oldest = -1;
+      for (let flow = 0; flow < heads.length; flow++) {
+        const isNext = heads[flow] < queues[flow][1] && (oldest < 0 || frame[heads[flow] + Packet.Since] < frame[heads[oldest] + Packet.Since]);
+        if (isNext) oldest = flow;
+      }
       const x = at.queueTo - 2 - (Math.floor(index / perColumn) + 1) * cell;
       const y = at.bottom - 2 - ((index % perColumn) + 1) * cell;
-      const gap = cell > 6 ? 1 : 0.5;
-      this.packet(c, x, y, cell - gap, cell - gap, colors[flow], this.looks[flow], marks);
-    });
+      this.packet(c, x, y, cell - gap, cell - gap, oldest, frame[heads[oldest] + Packet.Marks], inks);
+      heads[oldest] += PACKET;
+    }
   }
 
-  private packet(
-    c: CanvasRenderingContext2D, x: number, y: number, w: number, height: number, color: string, look: Look, marks: number,
-  ): void {
-    c.fillStyle = color;
+  private packet(c: CanvasRenderingContext2D, x: number, y: number, w: number, height: number, flow: number, marks: number, inks: Inks): void {
+    const look = this.looks[flow];
+    c.fillStyle = inks.flows[flow];
     c.fillRect(x, y, w, height);
-    const page = cssColor('--page');
     if (w >= 11 && height >= 11) {
-      c.fillStyle = page;
-      c.font = `600 ${Math.min(12, height - 2)}px system-ui, sans-serif`;
-      c.textAlign = 'center';
-      c.fillText(look.letter, x + w / 2, y + height / 2 + 4);
-      c.textAlign = 'start';
+      c.fillStyle = inks.page;
+      c.font = height > 14 ? LETTER : LETTER_SMALL;
+      c.fillText(look.letter, x + w / 2 - 4, y + height / 2 + 4);
     } else if (height > 20 && this.looks.length > 1) {
-      c.fillStyle = page;
-      c.fillRect(x, y + 4 + look.lane * (height - 12), w, 3);
+      c.fillStyle = inks.page;
+      c.fillRect(x, y + look.lane * (height - 3), w, 3);
     }
     if (marks & RETRANSMIT && w > 2) {
-      c.strokeStyle = cssColor('--ink');
+      c.strokeStyle = inks.ink;
       c.lineWidth = 2;
       c.strokeRect(x + 1, y + 1, Math.max(w - 2, 1), height - 2);
       c.lineWidth = 1;
     }
     if (marks & CE) {
-      c.fillStyle = cssColor('--ink');
+      c.fillStyle = inks.ink;
       c.fillRect(x, y, w, Math.min(4, height));
     }
   }
