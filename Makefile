@@ -21,7 +21,7 @@ export BBRLAB := $(CHECKED)
 # What needs neither root nor a kernel of its own: `make test`. Cheap steps first; every one is a target that runs alone.
 TEST_STEPS := format docs lint touches tests catalogue golden conform commands
 # The rest of `make ci`: what needs root, BPF, a kernel, a browser or another compiler.
-REST_STEPS := features package no-std targets bpf oracle host kernels uml-tests validate repeat aarch64 report python instructions fuzz
+REST_STEPS := features package no-std targets bpf oracle host kernels uml-tests validate repeat aarch64 report web-test python instructions fuzz
 # `bbrlab host` is built where libelf's headers are, `bbrlab record` where clang is too; `make oracle` installs both.
 BPF := $(shell test -e /usr/include/libelf.h && { command -v clang clang-{22..14} >/dev/null && echo --features bpf || echo --features host; })
 
@@ -46,7 +46,7 @@ REPRODUCED = [ out/catalogue.txt -nt $(CHECKED) ] || { $(REPRODUCE); } || [ $$? 
 MUTANTS := CARGO_PROFILE_TEST_OPT_LEVEL=0 nice cargo mutants --iterate -p bbrlab-core -j1 -o out \
     $(foreach file,bbr1/*.rs bbr3/*.rs cubic.rs hystart.rs minmax.rs sampler.rs shared.rs wide.rs,-f 'crates/core/src/$(file)')
 
-.PHONY: help setup run test ci ci-rest build checked clean uml picture mutants spec-mutants golden-update wheel quic host-long kernels-long kernels-aarch64 chance fresh workflows grafana \
+.PHONY: help setup run test ci ci-rest build checked clean uml picture mutants spec-mutants golden-update wheel quic host-long kernels-long kernels-aarch64 chance fresh workflows grafana web site \
     $(TEST_STEPS) $(REST_STEPS)
 
 help: ## this list
@@ -77,6 +77,8 @@ ci: ## make test, then everything else that CI checks; root for some steps
 ci-rest: ## what make ci runs after make test
 	@tools/steps.sh $(REST_STEPS)
 
+# The page of `bbrlab play` is in the command where `make web` has built it.
+build: export BBRLAB_WEB = $(if $(wildcard out/web/index.html.gz),$(CURDIR)/out/web)
 build: ## the command, at target/release/bbrlab
 	@test -n "$(BPF)" || echo "without bbrlab host, ab: no headers of libelf; tools/setup.sh host installs them"
 	@test -n "$(QUIC)" || echo "without --on quic: no cmake or no C compiler; tools/setup.sh quic installs them"
@@ -224,6 +226,17 @@ report: checked-full ## the report in a real browser: a sample, the catalogue, o
 	python3 tests/report/browser_test.py out/report.html --shots out/report-test/catalogue
 	$(CHECKED) run --quiet examples/call.toml --report out/report-test/run.html
 	python3 tests/report/browser_test.py out/report-test/run.html --shots out/report-test/run
+
+web: ## the playground of `bbrlab play`, in out/web: the simulator as WebAssembly and the page around it (node)
+	@tools/setup.sh web
+	tools/web.sh
+
+web-test: checked ## the playground: its results beside the command's, byte by byte, and the page in a real browser
+	tools/web.sh test
+
+site: ## the site in out/site: landing page, playground and documentation, with its links checked
+	@tools/setup.sh web
+	tools/web.sh site
 
 python: checked ## the Python package in an environment of its own: clippy, ruff, mypy, pytest beside the command, the notebooks
 	cargo clippy --quiet --locked -p bbrlab-py -- -D warnings

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Installs the requirements of the named steps: with apt, as root or by passwordless sudo. Otherwise each missing tool is named in one
 # line, with the command that installs it.
-# usage: tools/setup.sh STEP…      `run` or a step of the Makefile. Exit 1 if something is missing.
+# usage: tools/setup.sh STEP…      `run`, `web` or a step of the Makefile. Exit 1 if something is missing.
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -52,6 +52,8 @@ bc               bc                               bc                     bc     
 xz               xz-utils                         xz                     xz              xz                         xz
 mmdebstrap       mmdebstrap                       -                      -               -                          -
 go               golang-go                        golang                 go              go                         go
+node             nodejs                           nodejs                 nodejs          nodejs                     node
+npm              npm                              nodejs-npm             npm             npm                        node
 shellcheck       shellcheck                       ShellCheck             shellcheck      shellcheck                 shellcheck
 libelf.h         libelf-dev                       elfutils-libelf-devel  libelf          elfutils-dev               -
 zlib.h           zlib1g-dev                       zlib-ng-compat-devel   zlib            zlib-dev                   zlib
@@ -353,6 +355,16 @@ needs_of() {
                 need $program
             done
             need_target aarch64-unknown-linux-gnu
+            ;;
+        web | web-test)
+            need node
+            need npm
+            need_target wasm32-unknown-unknown
+            ;;&
+        web-test)
+            need python3
+            need chromium
+            need chromedriver
             ;;
         quic) need cmake ;;
         python) need_python ;;

@@ -488,8 +488,10 @@ pub enum Error {
         least: usize,
     },
     /// An address cannot be listened on.
-    #[error("--prometheus: {address}: {}", unusable(.source))]
+    #[error("{flag}: {address}: {}", unusable(.source))]
     Listen {
+        /// The flag that names it.
+        flag: &'static str,
         /// The address.
         address: SocketAddr,
         /// The error.

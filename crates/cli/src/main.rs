@@ -125,6 +125,8 @@ pub enum Command {
         )
     )]
     Get(get::GetArgs),
+    /// Open the playground in a browser: the real algorithms on a path, packet by packet
+    Play(Box<play::PlayArgs>),
     /// List algorithms, experiments, an algorithm's parameters, or the scenario's JSON Schema
     List(list::ListArgs),
     /// Show the capabilities of this machine, and remedies for missing ones
@@ -222,6 +224,7 @@ fn main() -> ExitCode {
         Command::Watch(args) => watch::run(args),
         Command::Serve(args) => serve::run(args),
         Command::Get(args) => get::run(args),
+        Command::Play(args) => play::play(args),
         Command::List(args) => list::list(args).and_then(|text| print(&text)),
         Command::Doctor => print(&doctor::report()),
         Command::Completions { shell } => {

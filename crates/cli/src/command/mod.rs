@@ -13,6 +13,7 @@ pub mod get;
 pub mod host;
 pub mod list;
 pub mod path;
+pub mod play;
 pub mod policy;
 pub mod record;
 pub mod replay;

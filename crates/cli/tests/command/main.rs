@@ -6,6 +6,7 @@ mod choose;
 mod compare;
 mod conform;
 mod path;
+mod play;
 mod run;
 mod score;
 

@@ -76,10 +76,7 @@ impl Session {
         let one = |(index, setup): (usize, &Arc<Setup>)| {
             let own = Scenario { seed: setup.seed, repeat: 1, ..self.scenario.clone() };
             let mut output = runner.run(&own, setup, &mut |_| progress()).map_err(Error::Backend)?;
-            output.result.scenario =
-                serde_json::to_value(own).map_err(|source| Error::Encode { what: "scenario", source })?;
-            output.result.on = self.scenario.on.name().to_owned();
-            output.result.version = env!("CARGO_PKG_VERSION").to_owned();
+            output.result.describe(&own).map_err(|source| Error::Encode { what: "scenario", source })?;
             let (mut output, expectations) = expect::evaluate(&self.scenario.expect, setup, output)?;
             output.result.expect = expectations;
             let kept = keep(index, setup, &output).map_err(Error::Backend)?;

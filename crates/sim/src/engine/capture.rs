@@ -10,6 +10,8 @@ use crate::record::packets::{Direction, PacketRecord, Packets, Tap, TcpFlags};
 use crate::setup::{Capture as Asked, FlowSetup, Rwnd, Setup};
 use crate::tcp::{AckPacket, SACK_BLOCKS, Segment, mark};
 
+use super::watch::{Stage, Watch};
+
 /// Bytes of the timestamp option, which the announced MSS includes. Source: RFC 6691 §2.
 const TIMESTAMP_BYTES: u32 = 12;
 /// Largest window scale. Source: RFC 7323 §2.3.
@@ -24,6 +26,8 @@ pub struct Capture {
     taps: &'static [Tap],
     packets: Packets,
     flows: Vec<Headers>,
+    /// Events for a caller that draws the run, instead of records.
+    pub watch: Option<Watch>,
 }
 
 impl Capture {
@@ -33,12 +37,21 @@ impl Capture {
             return None;
         };
         let flows = setup.flows.iter().map(Headers::new).collect();
-        Some(Box::new(Self { limit, taps, packets: Packets::default(), flows }))
+        Some(Box::new(Self { limit, taps, packets: Packets::default(), flows, watch: None }))
+    }
+
+    /// Creates a recorder of packet events alone.
+    pub fn watching() -> Box<Self> {
+        let packets = Packets { cut: Some(Time::ZERO), ..Packets::default() };
+        Box::new(Self { limit: 0, taps: &[], packets, flows: Vec::new(), watch: Some(Watch::default()) })
     }
 
     /// Records segments in the order of their transmission.
     #[cold]
     pub fn on_sent(&mut self, now: Time, segments: &[Segment]) {
+        if let Some(watch) = &mut self.watch {
+            segments.iter().for_each(|segment| watch.on_segment(now, segment, Stage::Sent));
+        }
         if self.packets.cut.is_some() {
             return;
         }
@@ -51,6 +64,15 @@ impl Capture {
     /// Records a segment at a tap.
     #[cold]
     pub fn on_segment(&mut self, now: Time, segment: &Segment, tap: Tap) {
+        if let Some(watch) = &mut self.watch {
+            let stage = match tap {
+                Tap::Sender => Stage::Sent,
+                Tap::BottleneckIn => Stage::Queued,
+                Tap::BottleneckOut => Stage::Departed,
+                Tap::Receiver => Stage::Arrived,
+            };
+            watch.on_segment(now, segment, stage);
+        }
         if self.wants(tap) {
             let record = self.flows[segment.flow as usize].data(now, segment, tap);
             self.add(record);
@@ -60,6 +82,12 @@ impl Capture {
     /// Records an ACK sent by a receiver, which may be `lost` on its way.
     #[cold]
     pub fn on_ack_sent(&mut self, now: Time, flow: usize, ack: &AckPacket, lost: bool) {
+        if let Some(watch) = &mut self.watch {
+            watch.on_ack(now, flow, ack, Stage::AckSent);
+            if lost {
+                watch.on_ack(now, flow, ack, Stage::AckLost);
+            }
+        }
         if self.packets.cut.is_some() {
             return;
         }
@@ -75,6 +103,9 @@ impl Capture {
     /// Records an ACK that arrived at its sender.
     #[cold]
     pub fn on_ack_arrived(&mut self, now: Time, flow: usize, ack: &AckPacket) {
+        if let Some(watch) = &mut self.watch {
+            watch.on_ack(now, flow, ack, Stage::AckArrived);
+        }
         if self.packets.cut.is_some() {
             return;
         }
@@ -89,7 +120,7 @@ impl Capture {
 
     /// Returns the recorded packets.
     pub fn finish(self) -> Packets {
-        self.packets
+        if self.watch.is_some() { Packets::default() } else { self.packets }
     }
 
     fn wants(&self, tap: Tap) -> bool {

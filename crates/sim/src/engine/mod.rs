@@ -16,6 +16,7 @@ pub mod observe;
 mod record;
 mod stepper;
 mod summary;
+pub mod watch;
 
 use bbrlab_core::{Span, Time};
 
@@ -32,6 +33,7 @@ use capture::Capture;
 pub use flow::Flow;
 use record::Recorder;
 pub use stepper::Stepper;
+use watch::{Stage, Watch};
 
 /// Event sources per flow.
 const FLOW_SOURCES: usize = 2;
@@ -149,7 +151,12 @@ impl PathObserver<Segment> for FlowObserver<'_> {
             }
             let counts = &mut self.flows[segment.flow as usize].stats.bottleneck;
             counts.0 += 1;
-            counts.1 += u64::from(verdict != Verdict::Queued);
+            if verdict != Verdict::Queued {
+                counts.1 += 1;
+                if let Some(watch) = self.watch() {
+                    watch.on_segment(now, segment, Stage::Refused);
+                }
+            }
         } else if verdict != Verdict::Queued && segment.hop == ACCESS_HOP {
             self.released.push((segment.flow, segment.wire_bytes()));
         }
@@ -160,6 +167,9 @@ impl PathObserver<Segment> for FlowObserver<'_> {
         if is_bottleneck && let Some(first) = segments.first() {
             if let Some(capture) = self.capture {
                 segments.iter().for_each(|segment| capture.on_segment(now, segment, Tap::BottleneckIn));
+                if let Some(watch) = &mut capture.watch {
+                    watch.note_refused(now);
+                }
             }
             let counts = &mut self.flows[first.flow as usize].stats.bottleneck;
             counts.0 += segments.len() as u64;
@@ -167,17 +177,30 @@ impl PathObserver<Segment> for FlowObserver<'_> {
         }
     }
 
+    #[inline]
+    fn on_refused(&mut self, segment: &Segment, is_bottleneck: bool) {
+        if is_bottleneck && let Some(watch) = self.watch() {
+            watch.on_refused(segment);
+        }
+    }
+
     fn on_dropped_later(&mut self, flow: u32, is_bottleneck: bool) {
         if is_bottleneck {
+            if let Some(watch) = self.watch() {
+                watch.on_dropped_later(flow);
+            }
             self.flows[flow as usize].stats.bottleneck.1 += 1;
         }
     }
 
     #[inline]
-    fn on_departed(&mut self, at: Time, segment: &mut Segment, stayed: SojournTime, _lost: bool, is_bottleneck: bool) {
+    fn on_departed(&mut self, at: Time, segment: &mut Segment, stayed: SojournTime, lost: bool, is_bottleneck: bool) {
         if is_bottleneck {
             if let Some(capture) = self.capture {
                 capture.on_segment(at, segment, Tap::BottleneckOut);
+                if let Some(watch) = capture.watch.as_mut().filter(|_| lost) {
+                    watch.on_segment(at, segment, Stage::Lost);
+                }
             }
             if at > self.measured.0 && at <= self.measured.1 {
                 self.queue_delay.on_left(at, stayed.waited, stayed.service);
@@ -185,6 +208,12 @@ impl PathObserver<Segment> for FlowObserver<'_> {
         } else if segment.hop == ACCESS_HOP {
             self.released.push((segment.flow, segment.wire_bytes()));
         }
+    }
+}
+
+impl FlowObserver<'_> {
+    fn watch(&mut self) -> Option<&mut Watch> {
+        self.capture.as_mut().and_then(|capture| capture.watch.as_mut())
     }
 }
 
@@ -225,11 +254,15 @@ macro_rules! observer {
 
 impl<'a> Simulation<'a> {
     fn new(setup: &'a Setup, script: Option<&Script>) -> Self {
+        let per_flow_delay = script.is_some_and(Script::sets_flows_apart);
+        Self::shared(setup, script, FlowSharing { unknown_flows: false, per_flow_delay })
+    }
+
+    fn shared(setup: &'a Setup, script: Option<&Script>, users: FlowSharing) -> Self {
         assert!(
             setup.flows.iter().all(|flow| flow.peer.is_none()),
             "a stack's own congestion control runs in its stack"
         );
-        let users = FlowSharing { unknown_flows: false, per_flow_delay: script.is_some_and(Script::sets_flows_apart) };
         let path: Path<Segment, AckPacket> = Path::new(setup, users);
         let flow = |index| Flow::new(setup, index, path.reverse.delay_of(index));
         let flows: Vec<Flow> = (0..setup.flows.len()).map(flow).collect();

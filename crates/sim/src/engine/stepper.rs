@@ -4,8 +4,12 @@
 use bbrlab_core::Time;
 
 use super::Simulation;
+use super::capture::Capture;
+use super::watch::{FlowView, PacketEvent, Watch};
+use crate::path::FlowSharing;
 use crate::record::Output;
-use crate::setup::Setup;
+use crate::record::trace::LinkTrace;
+use crate::setup::{Change, Setup};
 
 /// A simulation that is advanced step by step. Its result equals that of [`super::run`].
 pub struct Stepper<'a>(Simulation<'a>);
@@ -23,6 +27,47 @@ impl<'a> Stepper<'a> {
         let mut simulation = Simulation::new(setup, None);
         simulation.plan_ahead();
         Self(simulation)
+    }
+
+    /// Creates a simulation that reports every packet's events, and whose schedule may change.
+    pub fn watched(setup: &'a Setup) -> Self {
+        let users = FlowSharing { unknown_flows: false, per_flow_delay: true };
+        let mut simulation = Simulation::shared(setup, None, users);
+        simulation.capture = Some(Capture::watching());
+        Self(simulation)
+    }
+
+    /// Packet events since the last call, of a simulation from [`Self::watched`].
+    pub fn take_events(&mut self) -> Vec<PacketEvent> {
+        let watch = self.0.capture.as_mut().and_then(|capture| capture.watch.as_mut());
+        watch.map(Watch::take).unwrap_or_default()
+    }
+
+    /// Replaces the changes of the path that are still to come, of a simulation from [`Self::watched`].
+    pub fn reschedule(&mut self, schedule: Vec<Change>) {
+        let simulation = &mut self.0;
+        simulation.path.reschedule(simulation.now, schedule);
+        simulation.plan_control();
+    }
+
+    /// Time of the next event.
+    pub fn next_time(&self) -> Time {
+        let Simulation { path, timers, .. } = &self.0;
+        path.forward.next().min(path.reverse.next()).min(timers.earliest())
+    }
+
+    /// State of a flow now.
+    pub fn flow(&self, flow: usize) -> FlowView {
+        let Simulation { path, flows, .. } = &self.0;
+        FlowView::of(&flows[flow], path.forward.delay_of(flow), path.reverse.delay_of(flow))
+    }
+
+    /// Counters of the bottleneck now, as one sample of its series.
+    pub fn bottleneck(&mut self) -> LinkTrace {
+        self.0.path.forward.settle(self.0.now);
+        let mut sample = LinkTrace::default();
+        sample.sample(self.0.path.forward.bottleneck());
+        sample
     }
 
     /// Handles every event up to and including `until`, at most to the setup's end. Does nothing for a time in the past.
@@ -79,6 +124,7 @@ mod tests {
 
     use super::*;
     use crate::engine::run;
+    use crate::engine::watch::Stage;
     use crate::link::{Buffer, Loss};
     use crate::setup::{Change, ChangeKind, FlowSetup};
     use crate::tcp::{AckEvent, External, ExternalControl, Steering};
@@ -106,6 +152,28 @@ mod tests {
             received = stepper.received_bytes(0);
         }
         let (mut steps, whole) = (stepper.finish(), run(&setup));
+        steps.result.events = whole.result.events;
+        assert_eq!((steps.result, steps.trace), (whole.result, whole.trace));
+    }
+
+    #[test]
+    fn a_watched_run_changed_on_the_way_equals_one_with_that_schedule() {
+        let plain = setup(&["bbr3", "cubic"]);
+        let change = |at_ms, what| Change { at: Time::ZERO + Span::millis(at_ms), link: 0, what };
+        let mut scheduled = plain.clone();
+        scheduled.schedule = vec![
+            change(1_000, ChangeKind::Rate(Rate::bits_per_sec(8_000_000))),
+            change(2_500, ChangeKind::Rtt(Span::millis(50))),
+        ];
+        let mut stepper = Stepper::watched(&plain);
+        let mut drops = 0;
+        for (until_ms, known) in [(900, 1), (2_400, 2), (5_000, 2)] {
+            stepper.reschedule(scheduled.schedule[..known].to_vec());
+            stepper.step_until(Time::ZERO + Span::millis(until_ms));
+            drops += stepper.take_events().iter().filter(|event| event.stage == Stage::Refused).count();
+        }
+        assert_eq!(drops as u64, stepper.bottleneck().drops[0]);
+        let (mut steps, whole) = (stepper.finish(), run(&scheduled));
         steps.result.events = whole.result.events;
         assert_eq!((steps.result, steps.trace), (whole.result, whole.trace));
     }

@@ -60,6 +60,9 @@ pub trait PathObserver<P> {
     /// Called when packets that one flow sent together were offered to a link, which refused some of them.
     #[inline]
     fn on_burst(&mut self, _now: Time, _packets: &[P], _refused: u64, _is_bottleneck: bool) {}
+    /// Called for each packet that a link refuses of a burst, before [`Self::on_burst`].
+    #[inline]
+    fn on_refused(&mut self, _packet: &P, _is_bottleneck: bool) {}
     /// Called when a queue dropped a packet of this flow that it had accepted.
     fn on_dropped_later(&mut self, _flow: u32, _is_bottleneck: bool) {}
     /// Called when a packet left a link after the sojourn time `stayed`; `lost` if it arrives nowhere.
@@ -164,6 +167,12 @@ impl<D: PathPacket, A: PathPacket> Path<D, A> {
     /// packet by a driver that does not [`Self::act`]. Observers then get departures in advance.
     pub fn plan_ahead(&mut self) -> bool {
         self.schedule.is_empty() && self.forward.plan_ahead()
+    }
+
+    /// Replaces the schedule. Changes due by `now` are taken as applied.
+    pub fn reschedule(&mut self, now: Time, schedule: Vec<Change>) {
+        self.next_change = schedule.partition_point(|change| change.at <= now);
+        self.schedule = schedule;
     }
 
     /// Time of the schedule's next change.

@@ -175,7 +175,10 @@ impl<P: PathPacket> OneWay<P> {
         for packet in packets {
             let mut packet = *packet;
             packet.set_hop(hop);
-            refused += u64::from(link.offer(now, packet.into_queue()) != Verdict::Queued);
+            if link.offer(now, packet.into_queue()) != Verdict::Queued {
+                refused += 1;
+                observer.on_refused(&packet, index == self.bottleneck);
+            }
         }
         observer.on_burst(now, packets, refused, index == self.bottleneck);
         let (next, drops) = (link.next_departure(), link.has_dropped());

@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::scenario::Scenario;
+
 /// Number of the result schema; it changes when a key changes its meaning.
 pub const SCHEMA: u32 = 1;
 /// Bits in a byte.
@@ -52,6 +54,14 @@ pub struct RunResult {
 }
 
 impl RunResult {
+    /// Fills in the scenario of this run, which has its defaults filled in.
+    pub fn describe(&mut self, scenario: &Scenario) -> serde_json::Result<()> {
+        self.scenario = serde_json::to_value(Scenario { seed: self.seed, repeat: 1, ..scenario.clone() })?;
+        self.on = scenario.on.name().to_owned();
+        self.version = env!("CARGO_PKG_VERSION").to_owned();
+        Ok(())
+    }
+
     /// Sum of the goodput of these flows. It is their bytes over the result's interval, so it never exceeds the rate of a shared link.
     pub fn goodput_bps<'a>(&self, flows: impl IntoIterator<Item = &'a FlowResult>) -> f64 {
         let bytes: u64 = flows.into_iter().map(|flow| flow.bytes).sum();

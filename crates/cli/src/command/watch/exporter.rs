@@ -183,7 +183,7 @@ pub fn serve(
     interval: Duration,
 ) -> Result<Verdict, Error> {
     let mut metrics = Metrics::new();
-    let fault = |source| Error::Listen { address, source };
+    let fault = |source| Error::Listen { flag: "--prometheus", address, source };
     let listener = TcpListener::bind(address).map_err(fault)?;
     server::start(listener, Arc::clone(&metrics.registry), token).map_err(fault)?;
     print(&format!("http://{address}/metrics\n"))?;
