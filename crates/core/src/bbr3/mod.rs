@@ -58,8 +58,8 @@ use window::Window;
 use internals::Bbr3Internals;
 #[cfg(feature = "unstable-internals")]
 pub use internals::{Bbr3Internals, Bbr3Raw, GAIN_UNIT};
-pub use params::Bbr3Params;
 pub use lab::{LabParams, QueueParams};
+pub use params::Bbr3Params;
 pub use rules::{Draft06, Edition, Ietf100, Lab, LinuxV2, LinuxV3, Rules};
 
 /// Fixed-point unit of bandwidth: volume/µs times this. Source: Linux `BW_UNIT`.

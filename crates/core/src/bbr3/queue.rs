@@ -111,10 +111,7 @@ impl Volumes {
     }
 
     const fn since(self, start: Self) -> Self {
-        Self {
-            lost: self.lost.saturating_sub(start.lost),
-            delivered: self.delivered.saturating_sub(start.delivered),
-        }
+        Self { lost: self.lost.saturating_sub(start.lost), delivered: self.delivered.saturating_sub(start.delivered) }
     }
 
     const fn add(&mut self, more: Self) {
@@ -299,8 +296,7 @@ impl<R: Rules> Bbr3<R> {
             return;
         }
         let is_long = rtt_us > queue.base_us + queue.own_queue_us(min_rtt_us, packet_us);
-        let is_between =
-            matches!(self.phase, Phase::ProbeBwDown | Phase::ProbeBwCruise | Phase::ProbeBwRefill { .. });
+        let is_between = matches!(self.phase, Phase::ProbeBwDown | Phase::ProbeBwCruise | Phase::ProbeBwRefill { .. });
         if !is_long {
             queue.rivals.rounds = 0;
             queue.rivals.calm_rounds += u32::from(queue.rivals.present);
