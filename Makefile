@@ -78,7 +78,7 @@ ci-rest: ## what make ci runs after make test
 	@tools/steps.sh $(REST_STEPS)
 
 # The page of `bbrlab play` is in the command where `make web` has built it.
-build: export BBRLAB_WEB = $(if $(wildcard out/web/index.html.gz),$(CURDIR)/out/web)
+build: export BBRLAB_WEB = $(shell test -e out/web/index.html.gz && echo $(CURDIR)/out/web)
 build: ## the command, at target/release/bbrlab
 	@test -n "$(BPF)" || echo "without bbrlab host, ab: no headers of libelf; tools/setup.sh host installs them"
 	@test -n "$(QUIC)" || echo "without --on quic: no cmake or no C compiler; tools/setup.sh quic installs them"
@@ -274,4 +274,4 @@ spec-mutants: ## each rule of the draft, broken, fails the test that docs/spec-m
 	nice python3 tools/spec_mutants.py
 
 clean: ## removes what was built and written
-	rm -rf target out fuzz/target fuzz/corpus fuzz/artifacts
+	rm -rf target out web/node_modules fuzz/target fuzz/corpus fuzz/artifacts

@@ -44,8 +44,8 @@ const NAMES: Record<string, string> = {
 const AQMS = ['droptail', 'codel', 'fq_codel', 'pie', 'red'];
 
 export interface Actions {
-  /** Sets a key; `is_drag` while a slider moves. Rejects with the line to show. */
-  setKey(key: string, value: string, isDrag: boolean): Promise<void>;
+  /** Sets a key. Rejects with the line to show. */
+  setKey(key: string, value: string): Promise<void>;
   setFlows(flows: string[]): Promise<void>;
 }
 
@@ -103,18 +103,18 @@ export class PathControls {
     const row = h('div', { class: 'row' }, h('label', { for: id, title: this.help(key) }, NAMES[key]), slider, field, errorLine(id));
     let last = 0;
     let timer = 0;
-    const send = (isDrag: boolean) => {
+    const send = () => {
       last = performance.now();
-      guarded(row, this.actions.setKey(key, field.value.trim(), isDrag));
+      guarded(row, this.actions.setKey(key, field.value.trim()));
     };
     slider.addEventListener('input', () => {
       field.value = scale.text(Number(slider.value));
       slider.setAttribute('aria-valuetext', field.value);
       clearTimeout(timer);
       // At most one change in 60 ms, so that the schedule of a drag stays short.
-      timer = window.setTimeout(() => send(true), Math.max(0, 60 - (performance.now() - last)));
+      timer = window.setTimeout(() => send(), Math.max(0, 60 - (performance.now() - last)));
     });
-    field.addEventListener('change', () => send(false));
+    field.addEventListener('change', () => send());
     this.rows.set(key, { slider, field });
     return row;
   }
@@ -123,7 +123,7 @@ export class PathControls {
     const id = `key-${key}`;
     const field = h('input', { type: 'text', id, 'aria-describedby': `${id}-error`, spellcheck: 'false', autocomplete: 'off' });
     const row = h('div', { class: 'row short' }, h('label', { for: id, title: this.help(key) }, NAMES[key]), field, errorLine(id));
-    field.addEventListener('change', () => guarded(row, this.actions.setKey(key, field.value.trim(), false)));
+    field.addEventListener('change', () => guarded(row, this.actions.setKey(key, field.value.trim())));
     this.rows.set(key, { field });
     return row;
   }
@@ -131,7 +131,7 @@ export class PathControls {
   private aqm(): HTMLElement {
     const field = h('select', { id: 'key-aqm', 'aria-describedby': 'key-aqm-error' }, ...AQMS.map((value) => h('option', { value }, value)));
     const row = h('div', { class: 'row short' }, h('label', { for: 'key-aqm', title: this.help('aqm') }, NAMES.aqm), field, errorLine('key-aqm'));
-    field.addEventListener('change', () => guarded(row, this.actions.setKey('aqm', field.value, false)));
+    field.addEventListener('change', () => guarded(row, this.actions.setKey('aqm', field.value)));
     this.rows.set('aqm', { field });
     return row;
   }

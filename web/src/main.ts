@@ -148,7 +148,7 @@ async function apply(given: Given, stay: boolean): Promise<void> {
   save();
 }
 
-async function setKey(key: string, value: string, _isDrag: boolean): Promise<void> {
+async function setKey(key: string, value: string): Promise<void> {
   if (!LIVE.includes(key) || player.now_ns === 0) return apply(set(state.given, key, value), true);
   await player.change((given, at_ns) => withStep(given, key, value, at_ns));
   state.given = player.views[0].slot.given;
@@ -231,7 +231,7 @@ async function showLesson(): Promise<void> {
   const go = (step: number) => () => { state.step = step; void showLesson().then(save); };
   const attempt = h('button', { type: 'button', class: 'try' }, lesson.attempt.text);
   attempt.addEventListener('click', () => {
-    if (lesson.attempt.change) void setKey(...lesson.attempt.change, false).then(() => setPlaying(true)).catch(failed);
+    if (lesson.attempt.change) void setKey(...lesson.attempt.change).then(() => setPlaying(true)).catch(failed);
     if (lesson.attempt.hide !== undefined) setHide(lesson.attempt.hide);
   });
   put($('lesson'),
