@@ -214,6 +214,7 @@ def addresses(page):
         fragment = urllib.parse.urlencode(pairs) if rng.random() < 0.8 else "".join(chr(rng.randint(33, 1000)) for _ in range(40))
         page.run("location.hash = arguments[0]", f"{fragment}&n{nth}=1")
         page.browser.wait_for(f"return window.bbrlab.restores > {nth}")
+        time.sleep(0.1)  # Chromium takes more than 200 navigations in ten seconds for a fault
         note = page.note()
         flows = page.run("return window.bbrlab.player.views.length")
         if not note or "\n" in note or flows < 1 or "undefined" in note:
