@@ -9,7 +9,7 @@ export PATH := $(HOME)/.cargo/bin:$(PATH)
 BBRLAB_SEED ?= $(shell git rev-parse HEAD 2>/dev/null || echo 1)
 export BBRLAB_SEED
 # Seconds for each fuzz target.
-FUZZ_SECONDS ?= 30
+FUZZ_SECONDS ?= 20
 
 # Runs of each scenario in `make validate`.
 VALIDATE_REPEAT ?= 3
@@ -249,7 +249,7 @@ wheel: ## the Python package for any Linux distribution since 2018, in out/wheel
 instructions: ## what a simulation costs in instructions, against its limits (valgrind; no wall clock)
 	python3 tools/bench.py --gate
 
-fuzz: ## each fuzz target for FUZZ_SECONDS (30)
+fuzz: ## each fuzz target for FUZZ_SECONDS (20)
 	fuzz/run.sh $(FUZZ_SECONDS)
 
 grafana: checked ## the dashboard's form, and its queries against a Prometheus that scrapes the exporter

@@ -94,7 +94,7 @@ fn a_missing_scenario_is_refused() {
 
 #[test]
 fn no_command_is_refused_with_the_commands() {
-    let line = "bbrlab: no command; write one of run, emulate, reproduce, record, replay, validate, sweep, compare, path, advise, tune, cdn, score, conform, host, ab, watch, serve, get, list, doctor, completions, man, or see `bbrlab --help`";
+    let line = "bbrlab: no command; write one of run, emulate, reproduce, record, replay, validate, sweep, compare, path, advise, tune, cdn, score, conform, host, ab, watch, serve, get, play, list, doctor, completions, man, or see `bbrlab --help`";
     refused_with("nothing", &[], line);
 }
 
