@@ -21,7 +21,7 @@ params! {
         /// RTT below which a flow yields no faster than one of this RTT.
         even_rtt: Micros = 40_000, 0, 1_000_000, "ours: of 30, 40, 60 ms on the design sets";
         /// Largest share of loss without a queue that is added to `loss_thresh`; 0: none.
-        random_loss: FineShare = 2_560, 0, 12_800, "ours: twice the largest random loss of the design sets";
+        random_loss: FineShare = 2_560, 0, 12_800, "ours: twice the largest loss of set 0";
         /// BDP below which no loss counts as random.
         random_loss_bdp: Packets = 32, 0, 1_000, "ours: of 16, 32, by the drops of 30 and 60 flows";
         /// Share above the minimum RTT up to which an RTT postpones ProbeRTT; 0 for the draft's ProbeRTT.

@@ -120,9 +120,12 @@ impl Volumes {
     }
 
     /// Share that was lost, rounded down; 0 of nothing.
-    fn share(self) -> u64 {
+    const fn share(self) -> u64 {
         let all = self.lost.saturating_add(self.delivered);
-        wide::saturating_mul(self.lost, UNIT as u64).checked_div(all).unwrap_or(0)
+        match wide::saturating_mul(self.lost, UNIT as u64).checked_div(all) {
+            Some(share) => share,
+            None => 0,
+        }
     }
 }
 
@@ -425,7 +428,6 @@ impl<R: Rules> Bbr3<R> {
 
     /// Time of a full packet at the estimated bandwidth.
     fn packet_us(&self) -> u64 {
-        let bw = self.model.max_bw();
-        (self.smss() << BW_SHIFT).checked_div(bw).unwrap_or(0)
+        (self.smss() << BW_SHIFT).checked_div(self.model.max_bw()).unwrap_or(0)
     }
 }

@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     /// Algorithms for which every case must state its applicability.
-    const SPOKEN_OF: [&str; 4] = ["bbr3", "bbr3-linux", "bbr2", "bbr1"];
+    const SPOKEN_OF: [&str; 5] = ["bbr3", "bbr3-linux", "bbr2", "bbr1", "bbr-lab"];
 
     #[test]
     fn every_file_parses_and_bears_its_number() {
