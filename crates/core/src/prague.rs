@@ -137,7 +137,7 @@ impl Prague {
         debug_assert!(self.cwnd >= 1 && self.window >= CWND_MIN * ONE);
     }
 
-    /// Slow start, or one packet per round trip; below the target RTT as many as a flow with that RTT.
+    /// Grows by slow start, or by one packet per round trip. Below the target RTT growth per second is that of the target RTT.
     fn grow(&mut self, acked: u64) {
         if self.in_slow_start() {
             let grown = u64::from(self.cwnd).saturating_add(acked).min(u64::from(self.ssthresh));
@@ -340,7 +340,7 @@ mod tests {
         Prague::new(&PragueParams::default(), &init)
     }
 
-    /// One round of `packets` ACKs, the last `marked` of which report a mark.
+    /// Runs a round of `packets` ACKs; the last `marked` ACKs report a mark.
     fn round(flow: &mut Prague, nth: u64, rtt_ms: u64, packets: u64, marked: u64) {
         for packet in 0..packets {
             let is_marked = packet >= packets - marked;

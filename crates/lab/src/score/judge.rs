@@ -57,7 +57,7 @@ impl Standing {
 /// A measure of a criterion for all algorithms.
 #[derive(Clone, Debug)]
 pub struct Line {
-    /// Index of the criterion, of which this is a measure; `None` for all criteria together, if they have the same measures.
+    /// Index of the criterion; `None` for the mean over all criteria, if they have the same measures.
     pub criterion: Option<usize>,
     /// Index of the measure.
     pub measure: usize,

@@ -27,7 +27,7 @@ pub use write::{json, number, sentences, table};
 /// Reference algorithms. Source: the standards that RFC 9743 §5.2.1 names, CUBIC and Reno, and the BBR versions in use.
 pub const REFERENCES: [&str; 4] = ["cubic", "reno", "bbr1", "bbr3"];
 
-/// What is scored, and how.
+/// Scorecard, algorithms and number of runs of a score.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub card: Card,

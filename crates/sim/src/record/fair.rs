@@ -17,7 +17,7 @@ pub struct Step {
     pub shares_bps: Vec<f64>,
 }
 
-/// A flow's range of links, the first and one past the last, and the rate that it wants at most.
+/// Range of links of a flow (the first, and one past the last), and the upper limit of its rate.
 pub type Demand = ((usize, usize), f64);
 
 /// Max-min fair rates of flows: no flow can get more without taking from one that gets less.
@@ -46,7 +46,7 @@ pub fn max_min(capacities: &[f64], flows: &[Demand]) -> Vec<f64> {
 }
 
 /// Fair shares over a run: a new step wherever a flow starts or ends, or a rate changes. Empty if a link has no rate of its own.
-/// A flow of constant rate wants no more than that; random loss is not deducted.
+/// The rate of an application limits its flow's share; random loss is not deducted.
 pub fn steps(setup: &Setup, results: &[FlowResult]) -> Vec<Step> {
     let nominal: Vec<f64> = (setup.links.iter())
         .filter(|link| matches!(link.service, Service::Rate(_)))

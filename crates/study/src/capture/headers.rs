@@ -154,7 +154,7 @@ fn long(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_be_bytes(bytes.try_into().ok()?))
 }
 
-/// Decodes a frame of `length` bytes on the wire, fewer of which may have been captured.
+/// Decodes a frame of `length` bytes on the wire; the capture may hold only its beginning.
 pub fn decode(link: Link, frame: &[u8], length: u32) -> Frame {
     link.ip_offset(frame).and_then(|at| ip(frame, at, length)).unwrap_or(Frame::Other)
 }
