@@ -396,7 +396,7 @@ impl LossBased {
 }
 
 /// A bound in bytes per second; the largest that 64 bits hold in bits means no bound.
-fn bytes_per_sec_or_max(rate: Option<Rate>) -> u64 {
+pub(crate) fn bytes_per_sec_or_max(rate: Option<Rate>) -> u64 {
     rate.map_or(u64::MAX / 8, Rate::as_bytes_per_sec).max(1)
 }
 

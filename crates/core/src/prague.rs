@@ -6,6 +6,7 @@
 use crate::State;
 use crate::algorithm::{Algorithm, own_methods};
 use crate::event::{Ack, CaState, Init};
+use crate::loss_based::{NO_SSTHRESH, bytes_per_sec_or_max};
 use crate::params::params;
 use crate::sampler::RateSampler;
 use crate::snapshot::Snapshot;
@@ -21,15 +22,13 @@ const CWND_MIN: u64 = 2;
 const SCALED_RTT_MAX_US: u64 = 100_000;
 /// Unit of the pacing gain; one more is 1.03. Source: the gain of UDP Prague, `prague_cc.cpp`.
 const PACING_ONE: u64 = 32;
-/// No threshold yet.
-const NO_SSTHRESH: u32 = crate::loss_based::NO_SSTHRESH;
 
 params! {
     /// TCP Prague's parameters.
     PragueParams {
-        /// RTT at whose pace a flow of a shorter RTT grows and shrinks.
+        /// RTT that replaces a shorter RTT of the flow in growth and reductions.
         rtt_target: Micros = 25_000, 0, 100_000, "L4STeam 0.7 prague_rtt_target";
-        /// Rounds after slow start before that holds.
+        /// Rounds of the flow's own RTT after slow start, before `rtt_target` replaces it.
         rtt_transition: Rounds = 4, 0, 10_000, "L4STeam 0.7 prague_rtt_transition";
         /// Weight of a round in α: 2^-g.
         shift_g: Count = 4, 0, 10, "draft §2.4.2, g = 1/16; L4STeam 0.7 PRAGUE_SHIFT_G";
@@ -96,7 +95,7 @@ impl Prague {
             ca_state: CaState::Open,
             prior_window: 0,
             pacing_rate: 0,
-            max_pacing_rate: init.max_pacing_rate.map_or(u64::MAX / 8, Rate::as_bytes_per_sec).max(1),
+            max_pacing_rate: bytes_per_sec_or_max(init.max_pacing_rate),
             cause: Cause::Begin,
         };
         flow.update_pacing_rate(0);
@@ -244,7 +243,7 @@ impl Prague {
 
     /// Sets an upper bound on the pacing rate.
     pub fn set_max_pacing_rate(&mut self, rate: Option<Rate>) {
-        self.max_pacing_rate = rate.map_or(u64::MAX / 8, Rate::as_bytes_per_sec).max(1);
+        self.max_pacing_rate = bytes_per_sec_or_max(rate);
         self.pacing_rate = self.pacing_rate.min(self.max_pacing_rate);
     }
 

@@ -107,7 +107,7 @@ fn shown(card: &Scorecard) -> String {
     let mut text = aligned(&head, &align, rows);
     text += "\n";
     for (nth, name) in card.plan.subjects.iter().enumerate() {
-        let count = |standing| card.lines.iter().filter(|line| line.standings[nth] == standing).count();
+        let count = |standing| card.count(nth, standing);
         text += &format!(
             "{name}: better than every reference on {} of {}, worse than every reference on {}\n",
             count(Standing::Best),

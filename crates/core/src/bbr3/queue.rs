@@ -62,7 +62,7 @@ pub struct Queue {
     /// Window of the present probe, and its rounds.
     pub(super) probe_cwnd: u64,
     pub(super) probe_rounds: u32,
-    pub(super) rivals: Rivals,
+    pub(super) competitors: Competitors,
     pub(super) losses: Losses,
     /// True once a ProbeRTT has measured the path.
     pub(super) has_probed_rtt: bool,
@@ -70,14 +70,14 @@ pub struct Queue {
 
 /// Signs of flows that keep a queue.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Rivals {
+pub(super) struct Competitors {
     /// True while v3's own window and probe hold.
     pub(super) present: bool,
     /// Rounds with a queue that became no shorter than `low_us`, and the time of the first.
     pub(super) rounds: u32,
     since: Time,
     low_us: u64,
-    /// Rounds without a queue since the rivals appeared.
+    /// Rounds without a queue since the competitors appeared.
     calm_rounds: u32,
     /// Time at which they were last present.
     left: Option<Time>,
@@ -139,7 +139,14 @@ impl Queue {
         scale: UNIT,
         probe_cwnd: INFINITY,
         probe_rounds: 0,
-        rivals: Rivals { present: false, rounds: 0, since: Time::ZERO, low_us: INFINITY, calm_rounds: 0, left: None },
+        competitors: Competitors {
+            present: false,
+            rounds: 0,
+            since: Time::ZERO,
+            low_us: INFINITY,
+            calm_rounds: 0,
+            left: None,
+        },
         losses: Losses {
             random: 0,
             round: Volumes::NONE,
@@ -160,7 +167,7 @@ impl Queue {
         u64::from(self.p.queue_aim).min(min_rtt_us / 4)
     }
 
-    /// RTT up to which `rtt_us` counts as that of a slower flow, in which yielding is timed.
+    /// Smallest RTT for the timing of yields; shorter RTTs count as this one.
     fn even_us(&self) -> u64 {
         u64::from(self.p.even_rtt).max(1)
     }
@@ -185,25 +192,26 @@ impl Queue {
         self.scale = u32::try_from(next).unwrap_or(most).clamp(self.floor(), most);
     }
 
-    /// Longest queue that is this flow's own or another's that yields.
+    /// Longest queue that is no sign of a competitor.
     fn own_queue_us(&self, min_rtt_us: u64, packet_us: u64) -> u64 {
         let share = scaled(self.base_us, self.p.competitor_queue).max(2 * self.aim_us(min_rtt_us));
         share + (2 * packet_us).min(self.base_us / 8)
     }
 
-    /// Takes a round with a long queue between probes; true if it is the sign of a rival.
-    fn is_rivals_round(&mut self, rtt_us: u64, now: Time) -> bool {
+    /// Records a round with a long queue between probes; returns true if it shows a competitor.
+    fn is_competitors_round(&mut self, rtt_us: u64, now: Time) -> bool {
         let (queue, even) = (rtt_us - self.base_us, self.even_us());
-        let rivals = &mut self.rivals;
-        if rivals.rounds == 0 || queue + queue / 16 < rivals.low_us {
-            (rivals.rounds, rivals.since, rivals.low_us) = (0, now, queue);
+        let competitors = &mut self.competitors;
+        if competitors.rounds == 0 || queue + queue / 16 < competitors.low_us {
+            (competitors.rounds, competitors.since, competitors.low_us) = (0, now, queue);
         }
-        rivals.rounds += 1;
+        competitors.rounds += 1;
         let first = self.p.competitor_rounds;
         let round = Span::micros(even * even.max(rtt_us) / rtt_us.max(1));
-        let is_return = rivals.left.is_some_and(|left| now.since(left).as_micros() < 2 * u64::from(first) * even);
+        let is_return = competitors.left.is_some_and(|left| now.since(left).as_micros() < 2 * u64::from(first) * even);
         let needed = if is_return { first.div_ceil(2) } else { first };
-        rivals.rounds >= needed && now.since(rivals.since).as_micros() >= u64::from(needed) * round.as_micros()
+        competitors.rounds >= needed
+            && now.since(competitors.since).as_micros() >= u64::from(needed) * round.as_micros()
     }
 
     /// Ends a cycle: derives the share of random loss from its volumes.
@@ -211,7 +219,7 @@ impl Queue {
         self.longest_us -= self.longest_us / 4;
         let losses = &mut self.losses;
         let calm = losses.calm.share() * 3 / 2;
-        losses.random = if self.rivals.present || is_small || losses.probing.share() > 2 * calm {
+        losses.random = if self.competitors.present || is_small || losses.probing.share() > 2 * calm {
             0
         } else if losses.calm.delivered == 0 {
             losses.random / 2
@@ -230,7 +238,7 @@ impl<R: Rules> Bbr3<R> {
         }
     }
 
-    /// Takes an ACK's RTT, and at the end of a round all that follows from the smallest.
+    /// Records an ACK's RTT, and applies the rules at the end of a round.
     #[inline]
     pub(super) fn update_queue(&mut self, ack: &Ack) {
         let Some(queue) = self.queue.get_mut() else { return };
@@ -250,8 +258,8 @@ impl<R: Rules> Bbr3<R> {
         if rtt_us == INFINITY || min_rtt_us == INFINITY {
             return;
         }
-        // The minimum's filter forgets the path beside a rival, whose queue never empties.
-        let is_held = queue.rivals.present || queue.rivals.rounds > 0;
+        // The minimum's filter forgets the path beside a competitor, whose queue never empties.
+        let is_held = queue.competitors.present || queue.competitors.rounds > 0;
         queue.base_us = if is_held { queue.base_us.min(min_rtt_us) } else { min_rtt_us };
         if !self.full_pipe.reached {
             return;
@@ -259,7 +267,7 @@ impl<R: Rules> Bbr3<R> {
         queue.longest_us = queue.longest_us.max(rtt_us.saturating_sub(queue.base_us));
         self.postpone_probe_rtt(rtt_us, ack);
         self.count_loss(rtt_us, ack);
-        self.watch_for_rivals(rtt_us, ack.now);
+        self.watch_for_competitors(rtt_us, ack.now);
         self.follow_queue(rtt_us);
     }
 
@@ -269,7 +277,7 @@ impl<R: Rules> Bbr3<R> {
         let min_rtt_us = self.min_rtt.min_rtt_us;
         let most = min_rtt_us.saturating_add(scaled(min_rtt_us, queue.p.min_rtt_tolerance));
         let is_near = queue.p.min_rtt_tolerance > 0 && rtt_us <= most;
-        if is_near && queue.has_probed_rtt && !queue.rivals.present {
+        if is_near && queue.has_probed_rtt && !queue.competitors.present {
             let tick = self.tick(ack.now, ack.tick);
             self.min_rtt.min_rtt_stamp = tick;
             self.min_rtt.set_probe_rtt_min_stamp(tick);
@@ -291,8 +299,8 @@ impl<R: Rules> Bbr3<R> {
         }
     }
 
-    // rule: rivals
-    fn watch_for_rivals(&mut self, rtt_us: u64, now: Time) {
+    // rule: competitors
+    fn watch_for_competitors(&mut self, rtt_us: u64, now: Time) {
         let (min_rtt_us, packet_us) = (self.min_rtt.min_rtt_us, self.packet_us());
         let Some(queue) = self.queue.get_mut() else { return };
         if queue.p.competitor_queue == 0 {
@@ -301,14 +309,14 @@ impl<R: Rules> Bbr3<R> {
         let is_long = rtt_us > queue.base_us + queue.own_queue_us(min_rtt_us, packet_us);
         let is_between = matches!(self.phase, Phase::ProbeBwDown | Phase::ProbeBwCruise | Phase::ProbeBwRefill { .. });
         if !is_long {
-            queue.rivals.rounds = 0;
-            queue.rivals.calm_rounds += u32::from(queue.rivals.present);
-            if queue.rivals.present && queue.rivals.calm_rounds >= queue.p.competitor_rounds {
-                (queue.rivals.present, queue.rivals.left, queue.scale) = (false, Some(now), UNIT);
+            queue.competitors.rounds = 0;
+            queue.competitors.calm_rounds += u32::from(queue.competitors.present);
+            if queue.competitors.present && queue.competitors.calm_rounds >= queue.p.competitor_rounds {
+                (queue.competitors.present, queue.competitors.left, queue.scale) = (false, Some(now), UNIT);
                 self.out.plan.forget();
             }
-        } else if is_between && !queue.rivals.present && queue.is_rivals_round(rtt_us, now) {
-            (queue.rivals.present, queue.rivals.calm_rounds) = (true, 0);
+        } else if is_between && !queue.competitors.present && queue.is_competitors_round(rtt_us, now) {
+            (queue.competitors.present, queue.competitors.calm_rounds) = (true, 0);
             queue.losses.random = 0;
             self.out.plan.forget();
         }
@@ -321,7 +329,7 @@ impl<R: Rules> Bbr3<R> {
         // A burst that leaves at once queues for its own length.
         let burst_us = wide::saturating_mul(self.out.send_quantum, MICROS_PER_SEC) / self.out.pacing_rate.max(1);
         let Some(queue) = self.queue.get_mut() else { return };
-        if queue.rivals.present {
+        if queue.competitors.present {
             return;
         }
         let target_us = min_rtt_us + (queue.aim_us(min_rtt_us) + packet_us).max(burst_us);
@@ -354,7 +362,7 @@ impl<R: Rules> Bbr3<R> {
     #[inline]
     pub(super) fn has_probed_a_queue(&self) -> bool {
         let Some(queue) = self.queue.get() else { return false };
-        if !self.model.rounds.start || !queue.is_on() || queue.p.probe_queue == 0 || queue.rivals.present {
+        if !self.model.rounds.start || !queue.is_on() || queue.p.probe_queue == 0 || queue.competitors.present {
             return false;
         }
         let aims = queue.aim_us(self.min_rtt.min_rtt_us) * u64::from(queue.p.probe_queue);
@@ -403,12 +411,12 @@ impl<R: Rules> Bbr3<R> {
         }
     }
 
-    /// Returns v3's window, or what the queue leaves of it.
+    /// Bounds v3's window by the queue.
     // rule: window by queue, probe by queue
     #[inline]
     pub(super) fn bound_by_queue(&self, bw: u64, max_inflight: u64) -> u64 {
         let Some(queue) = self.queue.get() else { return max_inflight };
-        if !queue.is_on() || queue.rivals.present || !self.full_pipe.reached {
+        if !queue.is_on() || queue.competitors.present || !self.full_pipe.reached {
             return max_inflight;
         }
         max_inflight.min(match self.phase {

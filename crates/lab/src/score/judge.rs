@@ -2,31 +2,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::Rng;
-use bbrlab_stats::bootstrap::interval_of_mean;
-use bbrlab_stats::mean;
+use bbrlab_study::compare::{Outcome, of_mean};
 use bbrlab_study::comparison::Interval;
 use serde::Serialize;
 
 use super::{Better, Measured, Plan};
 
-/// Minimum number of pairs for an interval. Ours: the bootstrap of four values has too few distinct resamples.
-const PAIRS_MIN: usize = 5;
 /// Smallest difference that counts, relative to the larger of both means. Ours: what nobody would act on is no difference.
 const MATERIAL: f64 = 0.02;
 /// Seed stream of the bootstrap.
 const STREAM: u64 = 0x7363_6f72;
-
-/// Outcome of a comparison with one reference.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Outcome {
-    Better,
-    Worse,
-    /// The interval contains zero, or the difference is too small to matter.
-    NoDifference,
-    /// Too few pairs for an interval.
-    NotJudged,
-}
 
 /// Place of an algorithm among the references.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -78,17 +63,6 @@ fn values(cases: &[Vec<Measured>], algorithm: usize, measure: usize, repeat: usi
     cases.iter().flat_map(of_case).collect()
 }
 
-fn estimate(values: &[f64], rng: &mut Rng) -> Interval {
-    match values.len() {
-        0 => Interval::NONE,
-        1..PAIRS_MIN => Interval { middle: mean(values), low: f64::NAN, high: f64::NAN },
-        _ => {
-            let (low, high) = interval_of_mean(values, rng);
-            Interval { middle: mean(values), low, high }
-        }
-    }
-}
-
 fn outcome(difference: Interval, larger: f64, better: Better) -> Outcome {
     if !difference.low.is_finite() {
         Outcome::NotJudged
@@ -124,13 +98,13 @@ fn line(plan: &Plan, criterion: Option<usize>, measure: usize, cases: &[Vec<Meas
     let all: Vec<Vec<Option<f64>>> =
         (0..count).map(|algorithm| values(cases, algorithm, measure, plan.repeat as usize)).collect();
     let means: Vec<Interval> =
-        all.iter().map(|own| estimate(&own.iter().copied().flatten().collect::<Vec<_>>(), rng)).collect();
+        all.iter().map(|own| of_mean(&own.iter().copied().flatten().collect::<Vec<_>>(), rng)).collect();
     let mut differences = Vec::new();
     for subject in 0..plan.subjects.len() {
         let to = |reference: usize| {
             let pairs = all[subject].iter().zip(&all[reference]);
             let apart: Vec<f64> = pairs.filter_map(|(own, other)| Some((*own)? - (*other)?)).collect();
-            let difference = estimate(&apart, rng);
+            let difference = of_mean(&apart, rng);
             let larger = means[subject].middle.abs().max(means[reference].middle.abs());
             (difference, outcome(difference, larger, better))
         };

@@ -19,7 +19,7 @@ use crate::session::Runner;
 use crate::{Error, Result};
 
 pub use file::{Better, CARDS, Card, Case, Criterion, Measure};
-pub use judge::{Line, Outcome, Standing};
+pub use judge::{Line, Standing};
 pub use page::page;
 pub use redraw::Draw;
 pub use write::{json, number, sentences, table};
@@ -58,6 +58,13 @@ pub struct Scorecard {
     pub values: Vec<Vec<Vec<Measured>>>,
     /// Rows of the result, each a measure of a criterion.
     pub lines: Vec<Line>,
+}
+
+impl Scorecard {
+    /// Number of lines on which a subject has a standing.
+    pub fn count(&self, subject: usize, standing: Standing) -> usize {
+        self.lines.iter().filter(|line| line.standings[subject] == standing).count()
+    }
 }
 
 impl Plan {

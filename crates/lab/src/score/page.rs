@@ -4,7 +4,7 @@
 use bbrlab_report::{Axis, Figure, Heat, Number, Panel, Report, Scale, Section, Series, Style, Table};
 use bbrlab_stats::plural::counted;
 
-use super::write::{count, facts, number, sentences, table};
+use super::write::{facts, number, sentences, table};
 use super::{Better, Line, Scorecard, Standing};
 
 /// Builds the page.
@@ -26,7 +26,7 @@ pub fn page(card: &Scorecard) -> Report {
 fn answer(card: &Scorecard) -> String {
     let algorithms = card.plan.algorithms();
     let subjects = card.plan.subjects.iter().enumerate().map(|(nth, name)| {
-        let of = |standing| count(card, nth, standing);
+        let of = |standing| card.count(nth, standing);
         let references =
             card.plan.references_of(nth).into_iter().map(|at| algorithms[at]).collect::<Vec<_>>().join(", ");
         format!(
@@ -44,7 +44,7 @@ fn numbers(card: &Scorecard) -> Vec<Number> {
         let all = card.lines.len();
         let one = |standing: Standing, label: &str| Number {
             label: format!("{name}: {label} every reference"),
-            value: count(card, nth, standing).to_string(),
+            value: card.count(nth, standing).to_string(),
             note: format!("of {}", counted(all, "measure")),
             color_key: Some(name.clone()),
         };

@@ -3,9 +3,10 @@
 
 use bbrlab_core::ALGORITHMS;
 use bbrlab_stats::number::significant;
+use bbrlab_study::compare::Outcome;
 use serde_json::{Value, json};
 
-use super::{Better, Line, Outcome, Scorecard, Standing};
+use super::{Better, Line, Scorecard};
 
 /// Significant digits of a value.
 const DIGITS: i32 = 3;
@@ -62,11 +63,6 @@ pub fn sentences(card: &Scorecard, line: &Line) -> Vec<String> {
         text + "."
     };
     subjects.map(sentence).collect()
-}
-
-/// Number of lines on which a subject has a standing.
-pub(super) fn count(card: &Scorecard, subject: usize, standing: Standing) -> usize {
-    card.lines.iter().filter(|line| line.standings[subject] == standing).count()
 }
 
 /// Facts about an algorithm from its implementation.

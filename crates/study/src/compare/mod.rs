@@ -318,7 +318,7 @@ fn differ_unpaired(estimate: &mut Estimate, base: &[BySeed], own: &[BySeed], rng
 }
 
 /// Mean with its interval; without enough values the interval is missing.
-fn of_mean(values: &[f64], rng: &mut Rng) -> Interval {
+pub fn of_mean(values: &[f64], rng: &mut Rng) -> Interval {
     if values.is_empty() {
         return Interval::NONE;
     }

@@ -208,26 +208,26 @@ fn a_probe_ends_after_a_whole_round_above_four_aims() {
 fn five_rounds_with_a_long_queue_bring_v3s_window_back() {
     let mut flow = Flow::new(&[]);
     flow.rounds(4, 60_000);
-    assert!(!flow.queue().rivals.present);
+    assert!(!flow.queue().competitors.present);
     flow.round(60_000);
-    assert!(flow.queue().rivals.present);
+    assert!(flow.queue().competitors.present);
     assert_eq!(flow.max_inflight(), 2 * BDP);
     let mut flow = Flow::new(&[("competitor_queue", "0")]);
     flow.rounds(50, 60_000);
-    assert!(!flow.queue().rivals.present);
+    assert!(!flow.queue().competitors.present);
 }
 
 #[test]
 fn a_queue_within_a_fifth_of_the_rtt_or_one_that_becomes_shorter_is_no_rivals() {
     let mut flow = Flow::new(&[]);
     flow.rounds(50, 49_900);
-    assert!(!flow.queue().rivals.present);
+    assert!(!flow.queue().competitors.present);
     let mut queue_us = 400_000;
     while queue_us > 12_000 {
         flow.round(RTT_US + queue_us);
         queue_us -= queue_us / 10;
     }
-    assert!(!flow.queue().rivals.present);
+    assert!(!flow.queue().competitors.present);
 }
 
 #[test]
@@ -235,15 +235,15 @@ fn rivals_are_gone_after_five_rounds_without_a_queue_and_back_after_three_with_o
     let mut flow = Flow::new(&[]);
     flow.rounds(6, 60_000);
     flow.rounds(4, RTT_US);
-    assert!(flow.queue().rivals.present);
+    assert!(flow.queue().competitors.present);
     flow.round(RTT_US);
-    assert!(!flow.queue().rivals.present);
+    assert!(!flow.queue().competitors.present);
     flow.rounds(4, 60_000);
-    assert!(flow.queue().rivals.present);
+    assert!(flow.queue().competitors.present);
     flow.rounds(5, RTT_US);
     flow.rounds(10, RTT_US);
     flow.rounds(4, 60_000);
-    assert!(!flow.queue().rivals.present, "much later they need as long as the first time");
+    assert!(!flow.queue().competitors.present, "much later they need as long as the first time");
 }
 
 #[test]
@@ -253,7 +253,7 @@ fn beside_a_rival_the_path_keeps_its_rtt_though_the_minimums_filter_forgets_it()
     flow.rounds(400, 60_000);
     assert!(flow.bbr.min_rtt.min_rtt_us > RTT_US, "the filter is ten seconds long");
     assert_eq!(flow.queue().base_us, RTT_US);
-    assert!(flow.queue().rivals.present);
+    assert!(flow.queue().competitors.present);
 }
 
 #[test]

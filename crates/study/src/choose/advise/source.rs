@@ -57,8 +57,8 @@ fn source_of(flow: &str) -> Source {
             source("no released Linux has BBRv2; its code is in https://github.com/google/bbr, branch v2alpha", &[])
         }
         "bbr-lab" => source(
-            "it is experimental: it has run in the simulator only, and no kernel has it; a transport of your own can take it from \
-             the crate bbrlab-core, and compares it with the present algorithm first, as `bbrlab ab` does for those of a kernel",
+            "it is experimental: it has run in the simulator only, and no kernel has it; your own transport can use the crate \
+             bbrlab-core, but compare it with the present algorithm first, as `bbrlab ab` does for those of a kernel",
             &[],
         ),
         "cubic" => source("it is the default of Linux", &["sysctl -w net.ipv4.tcp_congestion_control=cubic"]),
