@@ -47,6 +47,9 @@ impl QueueState for Queue {
     }
 }
 
+/// Longest time that the rules tell from longer ones: 71 minutes, so that no product of times overflows.
+const MAX_US: u64 = u32::MAX as u64;
+
 /// State of bbr-lab's rules. Times are in µs, volumes in the edition's unit.
 #[derive(Clone, Copy, Debug)]
 pub struct Queue {
@@ -243,7 +246,7 @@ impl<R: Rules> Bbr3<R> {
     pub(super) fn update_queue(&mut self, ack: &Ack) {
         let Some(queue) = self.queue.get_mut() else { return };
         if let Some(rtt) = ack.rs.rtt_us {
-            queue.round_us = queue.round_us.min(rtt);
+            queue.round_us = queue.round_us.min(rtt.min(MAX_US));
         }
         if self.model.rounds.start && queue.is_on() {
             self.end_queue_round(ack);
@@ -252,10 +255,10 @@ impl<R: Rules> Bbr3<R> {
 
     #[inline(never)]
     fn end_queue_round(&mut self, ack: &Ack) {
-        let min_rtt_us = self.min_rtt.min_rtt_us;
+        let (min_rtt_us, is_measured) = (self.path_us(), self.min_rtt.min_rtt_us != INFINITY);
         let Some(queue) = self.queue.get_mut() else { return };
         let rtt_us = core::mem::replace(&mut queue.round_us, INFINITY);
-        if rtt_us == INFINITY || min_rtt_us == INFINITY {
+        if rtt_us == INFINITY || !is_measured {
             return;
         }
         // The minimum's filter forgets the path beside a competitor, whose queue never empties.
@@ -274,7 +277,7 @@ impl<R: Rules> Bbr3<R> {
     // rule: ProbeRTT on demand
     fn postpone_probe_rtt(&mut self, rtt_us: u64, ack: &Ack) {
         let Some(queue) = self.queue.get_mut() else { return };
-        let min_rtt_us = self.min_rtt.min_rtt_us;
+        let min_rtt_us = self.min_rtt.min_rtt_us.min(MAX_US);
         let most = min_rtt_us.saturating_add(scaled(min_rtt_us, queue.p.min_rtt_tolerance));
         let is_near = queue.p.min_rtt_tolerance > 0 && rtt_us <= most;
         if is_near && queue.has_probed_rtt && !queue.competitors.present {
@@ -286,7 +289,7 @@ impl<R: Rules> Bbr3<R> {
 
     // rule: random loss
     fn count_loss(&mut self, rtt_us: u64, ack: &Ack) {
-        let (min_rtt_us, packet_us) = (self.min_rtt.min_rtt_us, self.packet_us());
+        let (min_rtt_us, packet_us) = (self.path_us(), self.packet_us());
         let Some(queue) = self.queue.get_mut() else { return };
         let now = Volumes::of(ack);
         let round = now.since(core::mem::replace(&mut queue.losses.round, now));
@@ -301,7 +304,7 @@ impl<R: Rules> Bbr3<R> {
 
     // rule: competitors
     fn watch_for_competitors(&mut self, rtt_us: u64, now: Time) {
-        let (min_rtt_us, packet_us) = (self.min_rtt.min_rtt_us, self.packet_us());
+        let (min_rtt_us, packet_us) = (self.path_us(), self.packet_us());
         let Some(queue) = self.queue.get_mut() else { return };
         if queue.p.competitor_queue == 0 {
             return;
@@ -325,9 +328,10 @@ impl<R: Rules> Bbr3<R> {
     // rule: window by queue, probe by queue
     fn follow_queue(&mut self, rtt_us: u64) {
         let (most, gain, packet) = (self.p.default_cwnd_gain, self.p.probe_up_pacing_gain, self.smss());
-        let (min_rtt_us, packet_us) = (self.min_rtt.min_rtt_us, self.packet_us());
+        let (min_rtt_us, packet_us) = (self.path_us(), self.packet_us());
         // A burst that leaves at once queues for its own length.
         let burst_us = wide::saturating_mul(self.out.send_quantum, MICROS_PER_SEC) / self.out.pacing_rate.max(1);
+        let burst_us = burst_us.min(MAX_US);
         let Some(queue) = self.queue.get_mut() else { return };
         if queue.competitors.present {
             return;
@@ -365,8 +369,8 @@ impl<R: Rules> Bbr3<R> {
         if !self.model.rounds.start || !queue.is_on() || queue.p.probe_queue == 0 || queue.competitors.present {
             return false;
         }
-        let aims = queue.aim_us(self.min_rtt.min_rtt_us) * u64::from(queue.p.probe_queue);
-        let most = self.min_rtt.min_rtt_us.saturating_add(aims + self.packet_us());
+        let aims = queue.aim_us(self.path_us()) * u64::from(queue.p.probe_queue);
+        let most = self.path_us() + aims + self.packet_us();
         queue.probe_rounds >= 2 && queue.round_us != INFINITY && queue.round_us > most
     }
 
@@ -434,8 +438,13 @@ impl<R: Rules> Bbr3<R> {
         volume.max(self.offload_budget()).max(self.host.min_pipe_cwnd())
     }
 
+    /// The minimum RTT.
+    fn path_us(&self) -> u64 {
+        self.min_rtt.min_rtt_us.min(MAX_US)
+    }
+
     /// Time of a full packet at the estimated bandwidth.
     fn packet_us(&self) -> u64 {
-        (self.smss() << BW_SHIFT).checked_div(self.model.max_bw()).unwrap_or(0)
+        (self.smss() << BW_SHIFT).checked_div(self.model.max_bw()).unwrap_or(0).min(MAX_US)
     }
 }

@@ -40,7 +40,12 @@ impl Flow {
 
     /// Feeds the ACK that begins a round whose RTTs were this long, after the round lost this volume.
     fn round_with_loss(&mut self, rtt_us: u64, lost: u64) {
-        self.now_us += rtt_us;
+        self.round_at(self.now_us + rtt_us, rtt_us, lost);
+    }
+
+    /// The same at this time.
+    fn round_at(&mut self, now_us: u64, rtt_us: u64, lost: u64) {
+        self.now_us = now_us;
         self.delivered += BDP - lost;
         self.lost += lost;
         self.bbr.probe.rounds_since_probe_up = 0;
@@ -96,6 +101,20 @@ impl Flow {
 fn bbr_lab_has_at_most_eight_parameters_of_its_own() {
     assert!(QueueParams::SPECS.len() <= 8);
     assert!(QueueParams::SPECS.iter().all(|spec| spec.source.starts_with("ours: ")));
+}
+
+#[test]
+fn no_rtt_however_long_overflows() {
+    for rtt_us in [1, u64::from(u32::MAX), 1 << 33, 1 << 63, u64::MAX - 1] {
+        for phase in [Phase::ProbeBwCruise, UP, Phase::ProbeBwDown] {
+            let mut flow = Flow::new(&[]).enters(phase);
+            (0..12).for_each(|_| flow.round_at(flow.now_us + RTT_US, rtt_us, 0));
+            flow.bbr.min_rtt.min_rtt_us = rtt_us;
+            (0..12).for_each(|_| flow.round_at(flow.now_us + RTT_US, rtt_us, 0));
+            flow.rounds(12, RTT_US);
+            assert!(flow.bbr.cwnd_bytes() >= PACKET);
+        }
+    }
 }
 
 #[test]
