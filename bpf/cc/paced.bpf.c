@@ -6,6 +6,7 @@
  * -DALGORITHM=NAME   the algorithm, as the shim names its functions
  * -DV1               its ACK comes in BBRv1's steps
  * -DV3               in BBRv3's, and it wants to know each ACK's flight (also BBRv2)
+ * -DPARTS            the last two of those steps come in parts, for the verifier
  * -DBYTES            it counts bytes, which a stock kernel does not: its packets times the present size of one
  * -DUNPACED          it sets no pace
  */
@@ -28,12 +29,22 @@ EVENT(round)
 EVENT(signals)
 EVENT(startup)
 EVENT(cycle)
+#ifdef PARTS
+EVENT(min_rtt)
+EVENT(probe_rtt)
+EVENT(plan)
+EVENT(bound)
+EVENT(window)
+#define LAST_STEPS(flow) (min_rtt(flow), probe_rtt(flow), plan(flow), bound(flow), window(flow))
+#else
 EVENT(rtt)
 EVENT(outputs)
+#define LAST_STEPS(flow) (rtt(flow), outputs(flow))
+#endif
 EVENT(tlp_ack)
 EVENT(tlp_recovery)
 EVENT(lost)
-#define ACK_STEPS(flow) (round(flow), signals(flow), startup(flow), cycle(flow), rtt(flow), outputs(flow))
+#define ACK_STEPS(flow) (round(flow), signals(flow), startup(flow), cycle(flow), LAST_STEPS(flow))
 #elif defined(V1)
 EVENT(bandwidth)
 EVENT(mode)

@@ -19,6 +19,7 @@ objects! {
     "bbr2" "bbr2"
     "bbr3" "bbr3"
     "bbr3-linux" "bbr3_linux"
+    "bbr-lab" "bbr_lab"
     "bbr-cpa" "cpa"
     "acd-linux" "acd"
     "bbr-s" "bbrs"

@@ -11,7 +11,7 @@ use bbrlab_bpf_shim::{CongestionOps, Cubic, Event, Flow, Input, Output, Paramete
 use bbrlab_core::concrete::{BbrAcd, BbrCpa, BbrS};
 use bbrlab_core::{
     AlgorithmConfig, Rng,
-    algorithms::{Bbr1, Bbr3, Davis, Draft06, LinuxV2, LinuxV3},
+    algorithms::{Bbr1, Bbr3, Davis, Draft06, Lab, LinuxV2, LinuxV3},
 };
 use bbrlab_host::kernel;
 use bbrlab_host::program::Program;
@@ -254,6 +254,7 @@ differential! {
     bbr2: Bbr3<LinuxV2>, "bbr2", 6, false, &[COMMON, PROBES].concat();
     bbr3: Bbr3<Draft06>, "bbr3", 6, true, &[COMMON, PROBES].concat();
     bbr3_linux: Bbr3<LinuxV3>, "bbr3-linux", 6, false, &[COMMON, PROBES].concat();
+    bbr_lab: Bbr3<Lab>, "bbr-lab", 6, true, &[COMMON, PROBES].concat();
     cubic: Cubic, "cubic", 2, false, HOSTED;
     reno: Reno, "reno", 2, false, HOSTED;
 }

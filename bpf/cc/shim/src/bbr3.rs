@@ -1,4 +1,4 @@
-//! C functions for BBRv3 (the draft's and the kernel's) and the kernel's v2: whole ACKs, or one step at a time.
+//! C functions for BBRv3 (the draft's and the kernel's) the kernel's v2, and bbr-lab: whole ACKs, or one step at a time.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use crate::{CongestionOps, Flow, Input, Output, Parameters, Telemetry, export, mark, same_events};
@@ -6,13 +6,12 @@ use bbrlab_core::{
     CaState, Init, Rate, Span, Time,
     algorithms::{Ack, Algorithm, Bbr3, Rules, TxStart},
     estimators::FlightSample,
-    params::Bbr3Params,
 };
 
 impl<R: Rules> CongestionOps for Bbr3<R> {
     #[inline(always)]
     fn init(&mut self, parameters: &Parameters, init: &Init) {
-        Self::init(self, &Bbr3Params::from_values(parameters, 0), init);
+        self.init_with_values(parameters, init);
     }
     #[inline(always)]
     fn on_ack(&mut self, ack: &Ack, flight: &FlightSample) {
@@ -105,3 +104,20 @@ bbr3_linux_prior_cwnd }
 edition! { LinuxV2: bbr2_bytes bbr2_init bbr2_ack bbr2_ca_state bbr2_rto bbr2_undo bbr2_tx_start bbr2_mss bbr2_max_rate
 bbr2_telemetry, bbr2_round bbr2_signals bbr2_startup bbr2_cycle bbr2_rtt bbr2_outputs, bbr2_lost
 bbr2_loss bbr2_tlp_ack bbr2_tlp_recovery bbr2_mark bbr2_ack_frequency bbr2_draw bbr2_prior_cwnd }
+
+#[cfg(feature = "bbr_lab")]
+edition! { Lab: bbr_lab_bytes bbr_lab_init bbr_lab_ack bbr_lab_ca_state bbr_lab_rto bbr_lab_undo bbr_lab_tx_start bbr_lab_mss
+bbr_lab_max_rate bbr_lab_telemetry, bbr_lab_round bbr_lab_signals bbr_lab_startup bbr_lab_cycle bbr_lab_rtt bbr_lab_outputs,
+bbr_lab_lost bbr_lab_loss bbr_lab_tlp_ack bbr_lab_tlp_recovery bbr_lab_mark bbr_lab_ack_frequency bbr_lab_draw bbr_lab_prior_cwnd }
+
+// The steps of an ACK in smaller parts.
+#[cfg(feature = "bbr_lab")]
+more!(step Bbr3<bbrlab_core::algorithms::Lab>: bbr_lab_min_rtt step_min_rtt, bbr_lab_probe_rtt step_probe_rtt,
+    bbr_lab_plan step_plan, bbr_lab_bound step_bound);
+/// The last part of an ACK.
+#[cfg(feature = "bbr_lab")]
+#[unsafe(no_mangle)]
+pub extern "C" fn bbr_lab_window(flow: &mut Flow<Bbr3<bbrlab_core::algorithms::Lab>>) {
+    flow.step(|bbr, ack, flight| bbr.step_window(ack, flight));
+    flow.end_ack();
+}

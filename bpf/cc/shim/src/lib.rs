@@ -6,7 +6,7 @@
 #![cfg_attr(any(target_os = "none", target_os = "unknown"), no_std)]
 
 mod bbr1;
-#[cfg(any(feature = "bbr2", feature = "bbr3", feature = "bbr3_linux"))]
+#[cfg(any(feature = "bbr2", feature = "bbr3", feature = "bbr3_linux", feature = "bbr_lab"))]
 mod bbr3;
 mod telemetry;
 mod window;
@@ -20,7 +20,7 @@ use bbrlab_core::{
 use core::mem::MaybeUninit;
 
 pub use bbr1::*;
-#[cfg(any(feature = "bbr2", feature = "bbr3", feature = "bbr3_linux"))]
+#[cfg(any(feature = "bbr2", feature = "bbr3", feature = "bbr3_linux", feature = "bbr_lab"))]
 pub use bbr3::*;
 pub use telemetry::Telemetry;
 pub use window::*;

@@ -34,7 +34,7 @@ use core::marker::PhantomData;
 
 use crate::State;
 use crate::event::{Ack, CaState, Init, TxStart};
-use crate::params::FINE;
+use crate::params::{FINE, MAX_PARAMS};
 use crate::sampler::FlightSample;
 use crate::snapshot::{self, Snapshot};
 use crate::state::Cause;
@@ -173,6 +173,13 @@ impl<R: Rules> Bbr3<R> {
         self.set_send_quantum();
     }
 
+    /// Initialises in place from the values of [`AlgorithmConfig::values`](crate::AlgorithmConfig::values).
+    #[inline]
+    pub fn init_with_values(&mut self, values: &[u32; MAX_PARAMS], init: &Init) {
+        self.queue = R::Queue::with_values(values);
+        self.init(&Bbr3Params::from_values(values, R::Queue::PARAMETERS), init);
+    }
+
     /// Handles one ACK, in the draft's order: the steps below, which may also be called one by one, in this order.
     // spec: #per-ack-steps UpdateOnACK, UpdateModelAndState. Differs: BBR.bw is derived from its two bounds on use, so
     // nothing updates it last.
@@ -231,11 +238,23 @@ impl<R: Rules> Bbr3<R> {
         self.update_probe_bw_cycle_phase(ack, flight);
     }
 
-    /// Fifth step of an ACK: the minimum RTT and ProbeRTT.
+    /// Fifth step of an ACK: the minimum RTT and ProbeRTT. A kernel's verifier checks the halves of bbr-lab's one by one.
     #[inline]
-    pub fn step_rtt(&mut self, ack: &Ack, _flight: &FlightSample) {
+    pub fn step_rtt(&mut self, ack: &Ack, flight: &FlightSample) {
+        self.step_min_rtt(ack, flight);
+        self.step_probe_rtt(ack, flight);
+    }
+
+    /// First half of [`step_rtt`](Self::step_rtt): the minimum RTT, and what follows from the queue.
+    #[inline]
+    pub fn step_min_rtt(&mut self, ack: &Ack, _flight: &FlightSample) {
         self.update_min_rtt(ack);
         self.update_queue(ack);
+    }
+
+    /// Second half of [`step_rtt`](Self::step_rtt): ProbeRTT.
+    #[inline]
+    pub fn step_probe_rtt(&mut self, ack: &Ack, _flight: &FlightSample) {
         self.check_probe_rtt(ack);
         self.advance_latest_delivery_signals(ack);
     }
@@ -249,6 +268,34 @@ impl<R: Rules> Bbr3<R> {
         if !self.is_fast() || !self.out.try_fast_path || !is_same {
             self.update_control_parameters(ack);
         }
+        self.end_ack(ack, flight);
+    }
+
+    /// First part of [`step_outputs`](Self::step_outputs) of an edition without a fast path: rate, quantum, and v3's window.
+    #[inline]
+    pub fn step_plan(&mut self, ack: &Ack, _flight: &FlightSample) {
+        if !self.is_plan_valid() {
+            self.begin_plan(ack.srtt);
+        }
+    }
+
+    /// Second part: the window is bounded by the queue.
+    #[inline]
+    pub fn step_bound(&mut self, _ack: &Ack, _flight: &FlightSample) {
+        if !self.is_plan_valid() {
+            self.end_plan();
+        }
+    }
+
+    /// Last part: the window, and preparation for the next ACK.
+    #[inline]
+    pub fn step_window(&mut self, ack: &Ack, flight: &FlightSample) {
+        self.set_cwnd(ack);
+        self.end_ack(ack, flight);
+    }
+
+    #[inline]
+    fn end_ack(&mut self, ack: &Ack, flight: &FlightSample) {
         self.forget_old_episode(ack.ca_state);
         if matches!(R::MARKS, Marks::Share) {
             self.note_cycle(flight);

@@ -6,6 +6,7 @@ use super::phase::Phase;
 use super::rules::Rules;
 use super::{BW_SHIFT, Bbr3, INFINITY, UNIT, scaled};
 use crate::event::Ack;
+use crate::params::MAX_PARAMS;
 use crate::units::{MICROS_PER_SEC, Span, Time};
 use crate::wide;
 
@@ -17,6 +18,10 @@ pub trait QueueState: Copy + core::fmt::Debug + Send + Sync + 'static {
     fn get(&self) -> Option<&Queue>;
     /// The same, to change it.
     fn get_mut(&mut self) -> Option<&mut Queue>;
+    /// Number of parameters of these rules, which stand before the edition's.
+    const PARAMETERS: usize;
+    /// The state of a new flow with these parameter values.
+    fn with_values(values: &[u32; MAX_PARAMS]) -> Self;
 }
 
 impl QueueState for () {
@@ -31,6 +36,11 @@ impl QueueState for () {
     fn get_mut(&mut self) -> Option<&mut Queue> {
         None
     }
+
+    const PARAMETERS: usize = 0;
+
+    #[inline]
+    fn with_values(_: &[u32; MAX_PARAMS]) -> Self {}
 }
 
 impl QueueState for Queue {
@@ -44,6 +54,13 @@ impl QueueState for Queue {
     #[inline]
     fn get_mut(&mut self) -> Option<&mut Queue> {
         Some(self)
+    }
+
+    const PARAMETERS: usize = QueueParams::SPECS.len();
+
+    #[inline]
+    fn with_values(values: &[u32; MAX_PARAMS]) -> Self {
+        Self { p: QueueParams::from_values(values, 0), ..Self::NONE }
     }
 }
 
@@ -189,10 +206,10 @@ impl Queue {
         let next = if rtt_us <= target_us {
             scale + scale * weight / (16 * even)
         } else {
-            let excess = scale * (rtt_us - target_us) / (2 * rtt_us);
+            let excess = scale * (rtt_us - target_us) / rtt_us / 2;
             scale - excess * weight / even * weight / even
         };
-        self.scale = u32::try_from(next).unwrap_or(most).clamp(self.floor(), most);
+        self.scale = u32::try_from(next).unwrap_or(most).max(self.floor()).min(most);
     }
 
     /// Longest queue that is no sign of a competitor.

@@ -237,17 +237,33 @@ impl<R: Rules> Bbr3<R> {
     /// Computes the gains of the state, rate and quantum, and then the maximum inflight, which must leave room for some bursts.
     #[inline(never)]
     pub(super) fn make_plan(&mut self, srtt: Option<Span>) {
+        self.begin_plan(srtt);
+        self.end_plan();
+    }
+
+    /// First half of a plan, which is not valid yet: the window without the bound by the queue.
+    #[inline]
+    pub(super) fn begin_plan(&mut self, srtt: Option<Span>) {
         self.update_gains();
         self.take_first_rtt(srtt);
         self.set_pacing_rate();
         self.set_send_quantum();
         let bw = self.bw();
         self.out.plan = OutputCache {
-            // Until there is an RTT, each ACK may bring the first one, which changes the rate.
-            key: if self.out.has_seen_rtt { self.plan_key() } else { OutputCache::NONE.key },
+            key: OutputCache::NONE.key,
             bdp: self.bdp_multiple(bw, UNIT),
             max_inflight: self.update_max_inflight(bw),
         };
+    }
+
+    /// Second half of a plan.
+    #[inline]
+    pub(super) fn end_plan(&mut self) {
+        self.out.plan.max_inflight = self.bound_by_queue(self.bw(), self.out.plan.max_inflight);
+        // Until there is an RTT, each ACK may bring the first one, which changes the rate.
+        if self.out.has_seen_rtt {
+            self.out.plan.key = self.plan_key();
+        }
     }
 
     /// True if the cached plan is still valid: computing it again would give the same values.
@@ -257,14 +273,15 @@ impl<R: Rules> Bbr3<R> {
             || bw == 0
             || self.out.pacing_rate == self.pacing_rate_of(bw, self.gains.pacing, margin);
         let plan = &self.out.plan;
-        paced && plan.bdp == self.bdp_multiple(bw, UNIT) && plan.max_inflight == self.update_max_inflight(bw)
+        let max_inflight = self.bound_by_queue(bw, self.update_max_inflight(bw));
+        paced && plan.bdp == self.bdp_multiple(bw, UNIT) && plan.max_inflight == max_inflight
     }
 
     // spec: #computing-bbrmaxinflight UpdateMaxInflight
     #[inline(never)]
     fn update_max_inflight(&self, bw: u64) -> u64 {
         let inflight_cap = self.bdp_multiple(bw, self.gains.cwnd).saturating_add(self.extra_acked());
-        self.bound_by_queue(bw, self.quantization_budget(inflight_cap))
+        self.quantization_budget(inflight_cap)
     }
 
     // spec: #cwnd-adjustment-mechanism SetCwnd; Linux bbr_set_cwnd

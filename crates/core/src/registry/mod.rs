@@ -247,7 +247,7 @@ declare::algorithms! {
         needs_pacing: true,
         counts_bytes: true,
         linux_name: None,
-        bpf_object: None,
+        bpf_object: Some("bbr_lab"),
         plot: ("rose", 0, "diamond"),
     }
 
