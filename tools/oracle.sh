@@ -87,7 +87,7 @@ held() {
 ours() {
     local want=$1 acks=0 outputs=0 round=0 name cc log rest seconds
     shift
-    [ $# -gt 0 ] || set -- bbr1 bbr2 bbr3 bbr3-linux bbr-cpa acd-linux bbr-s davis cubic reno
+    [ $# -gt 0 ] || set -- bbr1 bbr2 bbr3 bbr3-linux bbr-lab bbr-cpa acd-linux bbr-s davis cubic reno
     log=$scratch/ours.tap
     while [ "$acks" -lt "$want" ]; do
         round=$((round + 1))

@@ -19,7 +19,7 @@ check() {
 }
 # Everything that bbrlab may leave on a host; nothing is printed if it left nothing.
 left() {
-    grep -oE '\b(bbr[123]|bbr3_linux|bbr_cpa|acd_linux|bbr_s|davis|bbrlab_[a-z]+|lab[0-9][^ ]*|v3)\b' /proc/sys/net/ipv4/tcp_available_congestion_control
+    grep -oE '\b(bbr[123]|bbr3_linux|bbr_lab|bbr_cpa|acd_linux|bbr_s|davis|bbrlab_[a-z]+|lab[0-9][^ ]*|v3)\b' /proc/sys/net/ipv4/tcp_available_congestion_control
     ls -d /sys/fs/bpf/bbrlab /run/bbrlab/*.json /run/bbrlab/registered /run/bbrlab/ab 2>/dev/null
     grep -vx cubic /proc/sys/net/ipv4/tcp_congestion_control
 }
@@ -57,7 +57,7 @@ fi
 
 iperf3 -s -D -p 5201 --logfile /tmp/iperf.log
 sleep 1
-for algorithm in bbr1 bbr2 bbr3 bbr3-linux bbr-cpa acd-linux bbr-s davis cubic reno; do
+for algorithm in bbr1 bbr2 bbr3 bbr3-linux bbr-lab bbr-cpa acd-linux bbr-s davis cubic reno; do
     name=${algorithm//-/_}
     case $algorithm in cubic | reno) name=bbrlab_$algorithm ;; esac
     check "$algorithm: load, transfer, unload" "bbrlab host load $algorithm
@@ -111,7 +111,7 @@ check "README's commands with a web server" "/tests/tools/server.sh; $nothing_le
 if [ "$parts" = long ]; then
     runbook
     LIMIT=5000 check "a million recorded ACKs of all algorithms replay bit for bit" "
-        acks=0; nth=0; flows=(bbr1,program=bbrlab bbr2 bbr3 bbr3-linux bbr-cpa acd-linux bbr-s davis cubic,program=bbrlab reno,program=bbrlab)
+        acks=0; nth=0; flows=(bbr1,program=bbrlab bbr2 bbr3 bbr3-linux bbr-lab bbr-cpa acd-linux bbr-s davis cubic,program=bbrlab reno,program=bbrlab)
         while [ \$acks -lt 1000000 ]; do
             bbrlab record --rate 200mbit --rtt 10ms --loss 0.1% --flow \${flows[nth % 10]} --flow \${flows[(nth + 3) % 10]} --duration 30s --out many.tap > /dev/null
             bbrlab replay many.tap > replayed || { cat replayed; exit 1; }

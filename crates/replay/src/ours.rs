@@ -8,7 +8,7 @@ use bbrlab_bpf_shim::{CongestionOps, Cubic, Event, Flow, Input, Output, Paramete
 use bbrlab_core::concrete::{BbrAcd, BbrApg, BbrCpa, BbrS};
 use bbrlab_core::{
     AlgorithmConfig, State,
-    algorithms::{Bbr1, Bbr3, Davis, Draft06, LinuxV2, LinuxV3},
+    algorithms::{Bbr1, Bbr3, Davis, Draft06, Lab, LinuxV2, LinuxV3},
 };
 
 use super::calls::{Call, CallLog};
@@ -37,6 +37,7 @@ fn connection(algorithm: &str) -> Option<Box<dyn Connection>> {
         "bbr2" => of::<Bbr3<LinuxV2>>(),
         "bbr3" => of::<Bbr3<Draft06>>(),
         "bbr3-linux" => of::<Bbr3<LinuxV3>>(),
+        "bbr-lab" => of::<Bbr3<Lab>>(),
         "bbr-cpa" => of::<BbrCpa>(),
         "acd-linux" => of::<BbrAcd>(),
         "bbr-s" => of::<BbrS>(),

@@ -281,7 +281,7 @@ pub enum Transport {
     Quic,
     /// QUIC as in quinn: spurious losses not undone.
     QuicQuinn,
-    /// QUIC as in s2n-quic: ACKs of every tenth packet, spurious losses not undone, and packets up to 1 ms early.
+    /// QUIC as in s2n-quic: ACKs of every tenth packet, skipped packet numbers, spurious losses not undone, and packets up to 1 ms early.
     QuicS2n,
 }
 
@@ -332,6 +332,12 @@ impl Transport {
     /// True if the sender undoes a reduction once every packet declared lost is acknowledged.
     pub const fn undoes(self) -> bool {
         matches!(self, Self::Quic)
+    }
+
+    /// True if the sender skips a packet number about once per round trip, against ACKs of packets that never arrived (RFC 9000
+    /// §21.4). The receiver answers the gap with an ACK at once.
+    pub const fn skips_numbers(self) -> bool {
+        matches!(self, Self::QuicS2n)
     }
 
     /// True if a packet may leave a little early, so that packets leave in pairs.

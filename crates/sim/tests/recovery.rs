@@ -6,7 +6,7 @@ use bbrlab_sim::engine;
 use bbrlab_sim::link::{Buffer, Loss};
 use bbrlab_sim::record::packets::{Direction, Tap};
 use bbrlab_sim::record::result::FlowResult;
-use bbrlab_sim::setup::{Capture, Change, ChangeKind, FlowSetup, Rwnd, Setup, Traffic};
+use bbrlab_sim::setup::{AckEvery, Capture, Change, ChangeKind, FlowSetup, Rwnd, Setup, Traffic, Transport};
 
 const MSS: u32 = 1448;
 
@@ -125,4 +125,19 @@ fn what_was_lost_of_one_burst_leaves_as_one_burst() {
     // A burst at 500 Mbit/s is a super-packet of 64 kB: 45 segments. Two of three in each are lost.
     assert!(all > 4_000 && (20..=45).contains(&largest), "{all} retransmitted, at most {largest} at once");
     assert!((bursts.len() as u64) < all / 4, "{all} retransmitted in {} bursts", bursts.len());
+}
+
+/// A window of five packets is below the ten that s2n-quic's receiver waits for: without a gap in the numbers each ACK waits 25 ms.
+#[test]
+fn a_skipped_packet_number_brings_an_ack_at_once() {
+    let bytes = |transport: Transport, ack: Option<AckEvery>| {
+        let mut setup = setup("reno", 3, 10, Traffic::Bulk);
+        setup.flows[0].rwnd = Rwnd::Fixed(5 * u64::from(MSS));
+        (setup.flows[0].host.transport, setup.flows[0].host.ack) = (transport, ack);
+        run(&setup).bytes
+    };
+    let waits = bytes(Transport::QuicQuinn, Transport::QuicS2n.ack());
+    let rounds = waits / (5 * u64::from(MSS));
+    assert!((300..400).contains(&rounds), "28 ms a round, {rounds} rounds in 10 s");
+    assert!(bytes(Transport::QuicS2n, None) > waits * 5 / 4);
 }

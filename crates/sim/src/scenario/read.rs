@@ -301,7 +301,8 @@ fn table_named(name: &str) -> String {
     }
 }
 
-const A_LIST: &str = "a list in brackets, or a table of its own in double brackets for each";
+const A_LIST: &str = "a list in brackets";
+const TABLES: &str = "a list in brackets, or a table of its own in double brackets for each";
 const A_TEXT: &str = "a text in quotation marks";
 
 macro_rules! whole_numbers {
@@ -351,6 +352,7 @@ impl<'de> Deserializer<'de> for &Node {
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
         match self {
             Node::List(_) => self.deserialize_any(visitor),
+            Node::Table(_) => Err(self.wrong(TABLES)),
             _ => Err(self.wrong(A_LIST)),
         }
     }

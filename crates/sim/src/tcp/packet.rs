@@ -27,6 +27,8 @@ pub mod mark {
     pub const BARE: u8 = 32;
     /// TCP's PSH: the end of a super-packet of several segments, or of all data written (Linux `__tcp_transmit_skb`).
     pub const PUSH: u8 = 64;
+    /// In a QUIC packet the same bit: the number before its own was skipped.
+    pub const AFTER_SKIPPED: u8 = 64;
     /// ECT(1) instead of ECT(0): an L4S sender (RFC 9331).
     pub const ECT_1: u8 = 128;
     /// Marks of a segment without payload.

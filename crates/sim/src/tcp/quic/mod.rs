@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 
 use bbrlab_core::{AckBatch, AckInfo, Rate, Sent, Span, Time};
 
-use super::packet::{AckPacket, Segment};
+use super::packet::{AckPacket, Segment, mark};
 use super::scoreboard::flag;
 use super::sender::Sender;
 use crate::setup::Transport;
@@ -61,6 +61,8 @@ pub(super) struct QuicSender {
     /// Probes that may leave whatever the window.
     probes: u32,
     last_sent: Time,
+    /// Packet before which a number was last skipped.
+    after_skipped: Option<u64>,
 }
 
 /// Data of the next packet.
@@ -98,6 +100,7 @@ impl QuicSender {
                 backoff: 0,
                 probes: 0,
                 last_sent: Time::ZERO,
+                after_skipped: None,
             })
         })
     }
@@ -288,10 +291,27 @@ impl Sender {
         let number = self.board.push(token, bytes, 0);
         quic.carried.push_back(data);
         quic.last_sent = now;
-        self.emit(now, joined(number, data), bytes, 0, out);
+        let marks = if self.may_skip_number(quic) {
+            quic.after_skipped = Some(number);
+            mark::AFTER_SKIPPED
+        } else {
+            0
+        };
+        self.emit(now, joined(number, data), bytes, marks, out);
         self.pace_quic(now, bytes.into(), quic);
         self.stats.segments += 1;
         self.stats.sent_bytes += u64::from(bytes);
+    }
+
+    /// True if the sender skips a number now: the packet after the last skipped one, and all before it, are acknowledged or lost.
+    // Source: s2n-quic-transport 0.91, `tx_packet_numbers.rs`. Its counter between two skips stays at zero while no timer expires,
+    // and a skipped number has no place in the scoreboard here.
+    fn may_skip_number(&self, quic: &QuicSender) -> bool {
+        let is_settled = |number: u64| {
+            let is_known = || self.board.peek(number).flags & (flag::SACKED | flag::LOST) != 0;
+            quic.settled >= number && (number < self.board.una || is_known())
+        };
+        quic.transport.skips_numbers() && quic.after_skipped.is_none_or(is_settled)
     }
 
     /// Advances the pacer: like [`bbrlab_core::Pacer`], which the adapter for s2n-quic uses, or like noq's bucket.

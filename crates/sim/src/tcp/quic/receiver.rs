@@ -30,7 +30,7 @@ pub(in crate::tcp) struct QuicReceiver {
 /// Effect of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::tcp) struct Arrived {
-    /// True if this packet number is not the one after the largest before it, so that an ACK is due.
+    /// True if this packet number is not the one after the largest before it, or a number was skipped, so that an ACK is due.
     pub is_out_of_order: bool,
     /// True if its data had not arrived before.
     pub is_new_data: bool,
@@ -45,7 +45,7 @@ impl QuicReceiver {
         if !self.insert(number) {
             return None;
         }
-        let is_out_of_order = number != self.highest;
+        let is_out_of_order = number != self.highest || segment.marks & mark::AFTER_SKIPPED != 0;
         self.highest = self.highest.max(number + 1);
         let is_new_data = data >= self.next_data && !self.beyond.contains_key(&data);
         let mut in_order = 0;
@@ -175,6 +175,16 @@ mod tests {
         assert_eq!(taken(&mut receiver, 2, 2), None);
         assert_eq!(taken(&mut receiver, 3, 1), Some((true, 200)));
         assert_eq!(taken(&mut receiver, 1, 1), Some((false, 0)), "the original arrives after its repetition");
+    }
+
+    #[test]
+    fn a_skipped_number_is_a_gap() {
+        let mut receiver = QuicReceiver::default();
+        let mut gap = |number, marks| {
+            let packet = Segment { marks, ..packet(number, number as u32) };
+            receiver.on_packet(&packet).unwrap().is_out_of_order
+        };
+        assert_eq!([gap(0, 0), gap(1, mark::AFTER_SKIPPED), gap(2, 0)], [false, true, false]);
     }
 
     #[test]
