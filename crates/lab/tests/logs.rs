@@ -49,3 +49,11 @@ fn quiches_bbr2_is_read_with_its_own_units_of_rates_and_its_losses() {
     let estimate_bps = flow.samples.last().unwrap().bw_bps;
     assert!((1.8e6..2.0e6).contains(&estimate_bps), "{estimate_bps}");
 }
+
+#[test]
+fn without_an_estimate_there_is_no_ratio_to_the_bdp() {
+    let text = include_str!("data/logs/quiche.sqlog").replace("cf_delivery_rate", "cf_other");
+    let (_, seen) = judged(&text);
+    assert_eq!(of(&seen, "over the BDP").verdict, Verdict::NotApplicable);
+    assert_eq!(of(&seen, "pacing gain in startup").verdict, Verdict::NotApplicable);
+}
