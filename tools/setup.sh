@@ -30,6 +30,7 @@ objdump          binutils                         binutils               binutil
 valgrind         valgrind                         valgrind               valgrind        valgrind                   -
 qemu-aarch64     qemu-user                        qemu-user              qemu-user       qemu-aarch64               -
 clang            clang                            clang                  clang           clang                      llvm
+openssl          openssl                          openssl                openssl         openssl                    openssl
 chromium         chromium                         chromium               chromium        chromium                   chromium
 chromedriver     chromium-driver                  chromedriver           chromium        chromium-chromedriver      chromedriver
 pkg-config       pkg-config                       pkgconf-pkg-config     pkgconf         pkgconf                    pkgconf
@@ -295,6 +296,39 @@ need_workflows() {
         lack "actionlint is missing; with Go 1.25 or later: go install github.com/rhysd/actionlint/cmd/actionlint@v1.7.12"
 }
 
+# caddy is unpacked, not installed: Debian's package starts a server on all addresses.
+need_caddy() {
+    command -v caddy >/dev/null || [ -x out/tools/caddy ] && return
+    local work
+    work=$(mktemp -d)
+    (
+        cd "$work" || exit
+        chmod 755 .
+        apt-get -qq download caddy 2>/dev/null || { as_root apt-get update -qq && apt-get -qq download caddy; }
+        dpkg -x ./caddy_*.deb .
+    ) >/dev/null 2>&1
+    mkdir -p out/tools
+    cp "$work/usr/bin/caddy" out/tools/ 2>/dev/null || lack "caddy is missing; install it by hand"
+    rm -rf "$work"
+}
+
+# HTTP/3 clients and servers: Python's in an environment of their own.
+need_peers() {
+    local program env=out/peers
+    for program in python3 chromium chromedriver openssl curl; do
+        need $program
+    done
+    need_caddy
+    cmp --quiet $env/requirements.txt tools/peers/requirements.txt && return
+    python3 -c 'import ensurepip, venv' 2>/dev/null || apt_install python3-venv
+    rm -rf $env
+    if python3 -m venv $env && $env/bin/pip install --quiet --disable-pip-version-check -r tools/peers/requirements.txt; then
+        cp tools/peers/requirements.txt $env/
+    else
+        lack "aioquic and curl_cffi are missing; python3 -m venv $env && $env/bin/pip install -r tools/peers/requirements.txt"
+    fi
+}
+
 # User Mode Linux: a kernel that is already built needs nothing more.
 need_uml() {
     need ip
@@ -367,6 +401,10 @@ needs_of() {
             need chromedriver
             ;;
         quic) need cmake ;;
+        peers)
+            need cmake
+            need_peers
+            ;;
         python) need_python ;;
         uml | uml-tests | validate) need_uml ;;
         fuzz) need c++ ;;

@@ -5,10 +5,13 @@ SPDX-License-Identifier: Apache-2.0 OR MIT
 """
 
 import base64
+import contextlib
 import http.client
 import json
+import os
 import re
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -52,6 +55,9 @@ class Browser:
                 self.driver.wait(10)
             except subprocess.TimeoutExpired:
                 self.driver.kill()
+            # A browser that the driver was starting is in its process group, and would stay.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.driver.pid, signal.SIGKILL)
         self.profile.cleanup()
 
     def _start(self):
@@ -59,7 +65,8 @@ class Browser:
         driver = shutil.which("chromedriver")
         if not binary or not driver:
             raise RuntimeError("no chromium or no chromedriver in PATH; on Debian: apt install chromium chromium-driver")
-        self.driver = subprocess.Popen([driver, "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.driver = subprocess.Popen([driver, "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                       start_new_session=True)
         for line in self.driver.stdout:
             if found := re.search(r"started successfully on port (\d+)", line):
                 self.port = int(found[1])

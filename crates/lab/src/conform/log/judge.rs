@@ -263,7 +263,11 @@ fn window_gain(flow: &FlowLog) -> CheckResult {
     let in_probe_bw = |(phase, begin, end, _): (Phase, f64, f64, bool)| phase.is_probe_bw().then_some((begin, end));
     let spells: Vec<(f64, f64)> = visits(flow).into_iter().filter_map(in_probe_bw).collect();
     let floor = FLOOR_PACKETS * flow.mss.unwrap_or(MSS_ASSUMED);
-    let ratio = |sample: &Sample| sample.cwnd / (sample.bw_bps / 8.0 * sample.min_rtt_s).max(floor / 2.0);
+    // A missing BDP is no BDP of zero, which `max` would make of it.
+    let ratio = |sample: &Sample| {
+        let bdp = sample.bw_bps / 8.0 * sample.min_rtt_s;
+        if bdp.is_nan() { f64::NAN } else { sample.cwnd / bdp.max(floor / 2.0) }
+    };
     let values: Vec<f64> = spells
         .iter()
         .flat_map(|(begin, end)| samples(flow, *begin, *end))

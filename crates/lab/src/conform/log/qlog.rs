@@ -14,6 +14,12 @@ use crate::{Error, Result};
 const FLOWS_MAX: usize = 1_000;
 /// A millisecond in seconds: qlog's default time unit.
 const MS: f64 = 1e-3;
+/// Bits per second in the drafts' unit of rates.
+const BITS: f64 = 1.0;
+/// Bits per second in quiche's unit, bytes per second. Source: quiche 0.30, `to_bytes_per_second` in recovery/mod.rs.
+const BYTES: f64 = 8.0;
+/// Maximum losses of one event that counts them. Ours: a guard against a count that is no number of packets.
+const LOSSES_MAX: f64 = 10_000.0;
 
 pub(super) fn read(text: &str) -> Result<Log> {
     let mut reader = Reader::default();
@@ -51,6 +57,8 @@ struct Builder {
     flow: FlowLog,
     last: Sample,
     lost: f64,
+    /// Unit of rates, in bit/s.
+    rate_unit: f64,
 }
 
 fn object(value: &Value) -> Option<&Map<String, Value>> {
@@ -195,7 +203,7 @@ fn clock(trace: &Value) -> Clock {
 impl Builder {
     fn new(name: &str) -> Self {
         let flow = FlowLog { name: name.to_owned(), is_timed: true, ..FlowLog::default() };
-        Self { flow, last: Sample::UNKNOWN, lost: 0.0 }
+        Self { flow, last: Sample::UNKNOWN, lost: 0.0, rate_unit: BITS }
     }
 
     fn take(&mut self, t_s: f64, kind: &str, data: &Map<String, Value>) {
@@ -208,10 +216,7 @@ impl Builder {
                 let new = new.filter(|name| Phase::named(name).is_some()).or_else(|| data.get("trigger")?.as_str());
                 self.enter(t_s, new.unwrap_or(""));
             }
-            "packet_lost" => {
-                self.lost += 1.0;
-                self.flow.losses.push(t_s);
-            }
+            "packet_lost" => self.lose(t_s),
             "parameters_set" | "recovery_parameters_set" => {
                 let mss = number(data.get("max_datagram_size").or_else(|| data.get("max_udp_payload_size")));
                 self.flow.mss = mss.or(self.flow.mss);
@@ -230,7 +235,32 @@ impl Builder {
         }
     }
 
+    fn lose(&mut self, t_s: f64) {
+        self.lost += 1.0;
+        self.flow.losses.push(t_s);
+    }
+
+    /// Reads the fields of quiche's own, `cf_…`. They are in the first metrics, and its rates are in bytes.
+    fn quiche(&mut self, t_s: f64, data: &Map<String, Value>) {
+        if !data.keys().any(|key| key.starts_with("cf_")) {
+            return;
+        }
+        self.rate_unit = BYTES;
+        // BBR's estimate; its other controllers do not log it.
+        if let Some(rate) = number(data.get("cf_delivery_rate")).filter(|rate| *rate > 0.0) {
+            self.last.bw_bps = rate * BYTES;
+        }
+        let lost = data.get("cf_lost_packets").and_then(|lost| number(lost.get("delta"))).unwrap_or(0.0);
+        let mut left = lost.min(LOSSES_MAX);
+        while left >= 1.0 {
+            self.lose(t_s);
+            left -= 1.0;
+        }
+    }
+
     fn metrics(&mut self, t_s: f64, data: &Map<String, Value>) {
+        self.quiche(t_s, data);
+        let rate_unit = self.rate_unit;
         let mut put = |keys: &[&str], scale: f64, slot: fn(&mut Sample) -> &mut f64| {
             if let Some(value) = keys.iter().find_map(|key| number(data.get(*key))) {
                 *slot(&mut self.last) = value * scale;
@@ -238,7 +268,7 @@ impl Builder {
         };
         put(&["congestion_window", "cwnd"], 1.0, |s| &mut s.cwnd);
         put(&["bytes_in_flight"], 1.0, |s| &mut s.inflight);
-        put(&["pacing_rate"], 1.0, |s| &mut s.pacing_bps);
+        put(&["pacing_rate"], rate_unit, |s| &mut s.pacing_bps);
         // A delivery rate is a sample, not the model's estimate.
         put(&["max_bw", "bw"], 1.0, |s| &mut s.bw_bps);
         put(&["latest_rtt"], MS, |s| &mut s.rtt_s);
@@ -280,6 +310,21 @@ mod tests {
         assert_eq!((flow.samples[1].cwnd, flow.samples[1].pacing_bps, flow.samples[1].lost), (14720.0, 1e6, 1.0));
         assert_eq!((flow.samples[0].t_s, flow.samples[0].min_rtt_s), (0.01, 0.04));
         assert_eq!(flow.phases, [(0.04, Phase::Known(State::Startup))]);
+    }
+
+    #[test]
+    fn quiches_rates_are_in_bytes_and_its_losses_in_its_metrics() {
+        let text = "{\"time\":1,\"name\":\"quic:recovery_metrics_updated\",\"data\":{\"cf_delivery_rate\":0,\"pacing_rate\":1000}}\n\
+            {\"time\":2,\"name\":\"quic:recovery_metrics_updated\",\"data\":{\"cf_delivery_rate\":500,\"cf_lost_packets\":\
+            {\"total\":2,\"delta\":2}}}\n\
+            {\"time\":3,\"name\":\"quic:recovery_metrics_updated\",\"data\":{\"pacing_rate\":2000}}\n";
+        let flow = &read(text).unwrap().flows[0];
+        let rates: Vec<f64> = flow.samples.iter().map(|sample| sample.pacing_bps).collect();
+        assert_eq!(rates, [8e3, 8e3, 16e3]);
+        assert!(flow.samples[0].bw_bps.is_nan(), "no estimate yet");
+        assert_eq!((flow.samples[2].bw_bps, flow.samples[2].lost, flow.losses.len()), (4e3, 2.0, 2));
+        let text = text.replace("\"delta\":2", "\"delta\":1e300");
+        assert_eq!(read(&text).unwrap().flows[0].losses.len(), 10_000);
     }
 
     #[test]
