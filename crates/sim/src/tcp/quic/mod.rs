@@ -61,7 +61,7 @@ pub(super) struct QuicSender {
     /// Probes that may leave whatever the window.
     probes: u32,
     last_sent: Time,
-    /// Packet before which a number was last skipped.
+    /// Packet before which a number was skipped, until an ACK shows that the receiver did not acknowledge that number.
     after_skipped: Option<u64>,
 }
 
@@ -134,7 +134,9 @@ impl Sender {
         let mut quic = self.quic.take()?;
         self.window = ack.window;
         let mut batch = self.cc.begin_ack(now);
+        let lowest = quic.after_skipped.map(|number| self.first_outstanding(&quic, number));
         let (newest, late) = self.take_ranges(ack, &mut quic, &mut batch);
+        self.verify_skipped(&mut quic, lowest);
         // None of the packets declared lost is missing, so the reduction was unnecessary.
         if late > 0 && quic.transport.undoes() && self.board.lost_out == 0 {
             self.stats.undos += 1;
@@ -163,6 +165,22 @@ impl Sender {
         self.quic = Some(quic);
         self.pump(now, out);
         rtt
+    }
+
+    /// First packet up to this one that is neither acknowledged nor lost; the one after it if there is none.
+    fn first_outstanding(&self, quic: &QuicSender, number: u64) -> u64 {
+        let is_outstanding = |at: &u64| self.board.peek(*at).flags & (flag::SACKED | flag::LOST) == 0;
+        (quic.settled.max(self.board.una)..=number).find(is_outstanding).unwrap_or(number + 1)
+    }
+
+    /// Allows the next skipped number. `lowest` is the first outstanding packet before this ACK. s2n-quic looks at each range of an
+    /// ACK before it marks the range's packets, so the ACK of the packet after the gap counts only if all before were settled.
+    // Source: s2n-quic-transport 0.91, `tx_packet_numbers.rs`. Its counter between two skips stays at zero while no timer expires.
+    fn verify_skipped(&self, quic: &mut QuicSender, lowest: Option<u64>) {
+        let (Some(number), Some(lowest)) = (quic.after_skipped, lowest) else { return };
+        if lowest > number || lowest == number && self.first_outstanding(quic, number) > number {
+            quic.after_skipped = None;
+        }
     }
 
     /// Marks the packets of an ACK's ranges. Returns the newest that was in flight, and the number of those declared lost before.
@@ -291,27 +309,15 @@ impl Sender {
         let number = self.board.push(token, bytes, 0);
         quic.carried.push_back(data);
         quic.last_sent = now;
-        let marks = if self.may_skip_number(quic) {
+        let mut marks = 0;
+        if quic.transport.skips_numbers() && quic.after_skipped.is_none() {
             quic.after_skipped = Some(number);
-            mark::AFTER_SKIPPED
-        } else {
-            0
-        };
+            marks = mark::AFTER_SKIPPED;
+        }
         self.emit(now, joined(number, data), bytes, marks, out);
         self.pace_quic(now, bytes.into(), quic);
         self.stats.segments += 1;
         self.stats.sent_bytes += u64::from(bytes);
-    }
-
-    /// True if the sender skips a number now: the packet after the last skipped one, and all before it, are acknowledged or lost.
-    // Source: s2n-quic-transport 0.91, `tx_packet_numbers.rs`. Its counter between two skips stays at zero while no timer expires,
-    // and a skipped number has no place in the scoreboard here.
-    fn may_skip_number(&self, quic: &QuicSender) -> bool {
-        let is_settled = |number: u64| {
-            let is_known = || self.board.peek(number).flags & (flag::SACKED | flag::LOST) != 0;
-            quic.settled >= number && (number < self.board.una || is_known())
-        };
-        quic.transport.skips_numbers() && quic.after_skipped.is_none_or(is_settled)
     }
 
     /// Advances the pacer: like [`bbrlab_core::Pacer`], which the adapter for s2n-quic uses, or like noq's bucket.
