@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::file::{AxisSpec, FigureSpec, RibbonSpec, SeriesSpec};
-use crate::expect::{Curve, Measurer, RunView, csv, parse_labels, series};
+use crate::expect::{Curve, Measurer, RunSet, RunView, csv, parse_labels, series};
 use crate::{Error, Result};
 use bbrlab_report::{Axis, Figure, Panel, Region, Ribbon, Series};
 
@@ -33,8 +33,20 @@ pub(super) fn draw(spec: &FigureSpec, id: &str, source: &str, measurer: &Measure
         panels,
         ribbons: spec.ribbon.iter().map(|r| ribbon(r, &spec.x, measurer)).collect::<Result<_, _>>()?,
         regions: spec.region.iter().map(|r| Region { label: r.label.clone(), from: r.from, to: r.to }).collect(),
-        command: String::new(),
+        ..Figure::default()
     })
+}
+
+/// Returns the run behind a figure; `None` if it shows several, or none.
+pub(super) fn only_run<'a>(spec: &FigureSpec, runs: &'a RunSet) -> Option<&'a RunView> {
+    let series = || spec.panel.iter().flat_map(|panel| &panel.series);
+    if series().any(|series| series.over.is_some()) {
+        return None;
+    }
+    let measured = series().filter(|series| series.column.is_some()).map(|series| &series.run);
+    let mut names = measured.chain(spec.ribbon.iter().map(|ribbon| &ribbon.run));
+    let first = names.next()?;
+    if names.all(|name| name == first) { runs.run(first).ok() } else { None }
 }
 
 fn axis(spec: &AxisSpec) -> Axis {
@@ -183,7 +195,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::expect::{RunSet, testing};
+    use crate::expect::testing;
 
     fn figure(series: &str, x: &str) -> Result<Figure> {
         let spec: FigureSpec = toml::from_str(&format!(
