@@ -29,6 +29,8 @@ from webdriver import FLAGS, Browser  # noqa: E402
 
 # Longer times of a busy machine: `slack` divides or multiplies these limits.
 PAINT_MAX_MS, PACKET_MAX_MS, CHANGE_MAX_MS, LONG_TASK_MAX_MS, FPS_MIN = 1000, 2000, 100, 50, 30
+# CPU time of a picture: ours, a third of what 30 pictures a second leave.
+CPU_MAX_MS = 11
 PLAY_S, MEMORY_MAX_BYTES = 600, 150e6
 slack = 5
 BBRLAB = os.environ.get("BBRLAB", str(ROOT / "target/debug/bbrlab"))
@@ -102,6 +104,10 @@ class Page:
         self.run("const b = document.getElementById('play'); if (window.bbrlab.player.playing) b.click()")
         self.settle()
 
+    def cpu_ms(self):
+        """CPU time of the page's main thread."""
+        return 1000 * next(one["value"] for one in self.browser.cdp("Performance.getMetrics")["metrics"] if one["name"] == "TaskDuration")
+
     def memory(self):
         """Bytes of the page's heap, and of the module with the worker's heap, as far as the browser counts them."""
         self.browser.cdp("HeapProfiler.collectGarbage")
@@ -123,12 +129,18 @@ def speed(page):
     page.open(BUSY + "&speed=1")
     page.run("""window.long = []; new PerformanceObserver((list) => list.getEntries().forEach((one) => window.long.push(one.duration)))
         .observe({ type: 'longtask' }); window.from = [performance.now(), window.bbrlab.player.stats.frames, window.bbrlab.player.stats.moved];""")
+    page.browser.cdp("Performance.enable", timeDomain="threadTicks")
+    before, drawn = page.cpu_ms(), page.player("stats.frames")
     time.sleep(6)
+    worked = (page.cpu_ms() - before) / (page.player("stats.frames") - drawn)
     fps, moved = page.run("""const s = window.bbrlab.player.stats; const d = (performance.now() - window.from[0]) / 1000;
         return [(s.frames - window.from[1]) / d, (s.moved - window.from[2]) / d]""")
     long = page.run("return window.long")
     check("pictures a second, three flows at 50 Mbit/s in real time", min(fps, moved) >= FPS_MIN / slack, f"{fps:.0f}, of them {moved:.0f} moved")
-    check("no long task of the page", max(long, default=0) <= LONG_TASK_MAX_MS * slack, f"{len(long)} over 50 ms, longest {max(long, default=0):.0f} ms")
+    check("CPU time of a picture", worked <= CPU_MAX_MS, f"{worked:.1f} ms")
+    # Other work on the machine makes a task longer, but not its CPU time.
+    if slack == 1:
+        check("no task of the page longer than 50 ms", max(long, default=0) <= LONG_TASK_MAX_MS, f"{len(long)} tasks, longest {max(long, default=0):.0f} ms")
     waits = []
     for step in range(5):
         page.run("""const s = document.getElementById('key-rate'); s.value = String(60 + arguments[0] * 3);
@@ -181,12 +193,12 @@ def takeaway(page):
 
 
 def site(page):
-    """The landing page moves and is accessible, if the site has been built."""
+    """The landing page moves, and one page of each kind is accessible and breaks no policy, if the site has been built."""
     if not (ROOT / "out/site/index.html").exists():
         return
     url = serve(ROOT / "out/site", policy=False)
     axe = (ROOT / "web/node_modules/axe-core/axe.min.js").read_text(encoding="utf-8")
-    for name in ("index.html", "read/README.html", "read/docs/play.html"):
+    for name in ("index.html", "read/README.html", "read/docs/play.html", "read/docs/notebooks/bbr-in-ten-minutes.html", "api/rust/index.html"):
         for size, dark in ((WIDE, False), (PHONE, True)):
             page.browser.open(url + name, *size, dark)
             if name == "index.html":
@@ -199,7 +211,10 @@ def site(page):
             page.browser.wait_for("return window.axed !== null", 60)
             check(f"axe finds nothing: {name} {size[0]} px", not (found := page.run("return window.axed")), found or "")
             check(f"no sideways scrolling: {name} {size[0]} px", page.run("return document.documentElement.scrollWidth - innerWidth") <= 0)
-    page.errors()
+    for name in ("claims.html", "api/rust/bbrlab_core/index.html", "api/rust/bbrlab_sim/scenario/struct.Scenario.html", "api/python/bbrlab.html", "api/python/bbrlab/gym.html"):
+        page.browser.open(url + name, *WIDE, False)
+        check(f"a page of another tool has its text: {name}", len(page.run("return document.body.innerText")) > 500)
+    check("no page of the site breaks its policy", not (found := [line for line in page.errors() if "A preload for" not in line]), found[:2])
 
 
 def time_travel(page):
