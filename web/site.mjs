@@ -99,7 +99,7 @@ ${POLICY}
 <link rel="stylesheet" href="${up}site.css">
 </head>
 <body class="${kind}">
-<header><a class="brand" href="${up}index.html">bbrlab</a><nav aria-label="Site"><a href="${up}play/index.html">Play</a><a href="${up}play/index.html#view=learn">Learn</a><a href="${up}read/docs/README.html">Read</a><a href="https://github.com/bbrlab/bbrlab">Source</a></nav></header>
+<header><a class="brand" href="${up}index.html">bbrlab</a><nav aria-label="Site"><a href="${up}play/index.html">Play</a><a href="${up}play/index.html#view=learn">Learn</a><a href="${up}read/docs/README.html">Read</a><a href="${up}search.html">Search</a><a href="https://github.com/bbrlab/bbrlab">Source</a></nav></header>
 ${main}
 <footer><nav aria-label="More">${MORE.map(([href, name]) => `<a href="${up}${href}">${name}</a>`).join('')}</nav></footer>
 </body>
@@ -113,6 +113,18 @@ function writePage(path, title, body) {
   writeFileSync(file, shell(title, '../'.repeat(path.split('/').length), `<main>\n${body}</main>`, 'page'));
 }
 
+/** Sections of a page for the search: their addresses, titles and plain text. */
+function sections(title, body, url) {
+  return body.split(/(?=<h[12] id=")/).map((part) => {
+    const [, id = '', heading = title] = /^<h[12] id="([^"]*)">([\s\S]*?)<\/h[12]>/.exec(part) ?? [];
+    const [head, text] = [heading, part.replace(/^<h[12][\s\S]*?<\/h[12]>/, '')].map((html) => plain(html));
+    return { url: id ? `${url}#${id}` : url, title: head === title ? title : `${title}: ${head}`, text };
+  }).filter(({ text }) => text);
+}
+
+const MARKS = { lt: '<', gt: '>', quot: '"', amp: '&' };
+const plain = (html) => html.replace(/<[^>]*>/g, ' ').replace(/&(lt|gt|quot|amp);/g, (_, name) => MARKS[name]).replace(/\s+/g, ' ').trim();
+
 /** A report of the command as a page of the site: its figures lead to the site's own playground. */
 function reportPage(html, up) {
   const own = html.replaceAll(/<a href="http:\/\/127\.0\.0\.1:\d+\/#/g, `<a target="_top" href="${up}play/index.html#`);
@@ -122,9 +134,12 @@ function reportPage(html, up) {
 rmSync(out, { recursive: true, force: true });
 mkdirSync(out, { recursive: true });
 cpSync(web, join(out, 'play'), { recursive: true, filter: (path) => !path.endsWith('.gz') });
+const found = [];
 for (const path of pages) {
   const { title, body } = render(readFileSync(join(root, path), 'utf8'), path);
   writePage(path, title, body);
+  // The issues for other projects repeat the notes.
+  if (!path.startsWith('docs/upstream/')) found.push(...sections(title, body, `read/${page_of(path)}`));
 }
 for (const path of notebooks) {
   const name = posix.basename(path, '.ipynb');
@@ -149,9 +164,12 @@ const crates = CRATES.map(([name, what]) => `<li><a href="${name}/index.html">${
 writeFileSync(join(out, 'api/rust/index.html'), shell('Rust', '../../', `<main>\n<h1>Reference of the Rust crates</h1>\n<ul>\n${crates}</ul></main>`, 'page'));
 for (const [from, to] of COPIED) copyFileSync(join(root, from), join(out, to));
 writeFileSync(join(out, 'index.html'), shell('bbrlab', '', readFileSync(join(here, 'src/landing.html'), 'utf8'), 'landing'));
+writeFileSync(join(out, 'search.html'), shell('Search', '', readFileSync(join(here, 'src/search.html'), 'utf8'), 'page'));
+writeFileSync(join(out, 'search.json'), JSON.stringify(found));
 copyFileSync(join(here, 'src/site.css'), join(out, 'site.css'));
 const palette = readFileSync(join(root, 'crates/report/src/assets/palette.js'), 'utf8');
 await build({ entryPoints: [join(here, 'src/landing.ts')], outfile: join(out, 'landing.js'), bundle: true, minify: true, format: 'iife', target: 'es2022', banner: { js: palette }, logLevel: 'warning' });
+await build({ entryPoints: [join(here, 'src/search.ts')], outfile: join(out, 'search.js'), bundle: true, minify: true, format: 'iife', target: 'es2022', logLevel: 'warning' });
 
 /** Every file below a directory. */
 function files(dir, prefix = '') {

@@ -198,9 +198,13 @@ def site(page):
         return
     url = serve(ROOT / "out/site", policy=False)
     axe = (ROOT / "web/node_modules/axe-core/axe.min.js").read_text(encoding="utf-8")
-    for name in ("index.html", "read/README.html", "read/docs/play.html", "read/docs/notebooks/bbr-in-ten-minutes.html", "api/rust/index.html"):
+    for name in ("index.html", "search.html#dualpi2", "read/README.html", "read/docs/play.html", "read/docs/notebooks/bbr-in-ten-minutes.html", "api/rust/index.html"):
         for size, dark in ((WIDE, False), (PHONE, True)):
             page.browser.open(url + name, *size, dark)
+            if "search" in name:
+                page.browser.wait_for("return !!document.querySelector('#found li')")
+                first = page.run("return document.querySelector('#found a').href")
+                check("the search finds a section", "/docs/l4s.html#" in first, first)
             if name == "index.html":
                 page.browser.wait_for("return !!document.querySelector('#picture canvas')")
                 label = "return document.querySelector('#picture canvas').getAttribute('aria-label')"
