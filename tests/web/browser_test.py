@@ -131,7 +131,7 @@ def speed(page):
         .observe({ type: 'longtask' }); window.from = [performance.now(), window.bbrlab.player.stats.frames, window.bbrlab.player.stats.moved];""")
     page.browser.cdp("Performance.enable", timeDomain="threadTicks")
     before, drawn = page.cpu_ms(), page.player("stats.frames")
-    time.sleep(6)
+    time.sleep(4)
     worked = (page.cpu_ms() - before) / (page.player("stats.frames") - drawn)
     fps, moved = page.run("""const s = window.bbrlab.player.stats; const d = (performance.now() - window.from[0]) / 1000;
         return [(s.frames - window.from[1]) / d, (s.moved - window.from[2]) / d]""")
@@ -261,7 +261,7 @@ def addresses(page):
         fragment = urllib.parse.urlencode(pairs) if rng.random() < 0.8 else "".join(chr(rng.randint(33, 1000)) for _ in range(40))
         page.run("location.hash = arguments[0]", f"{fragment}&n{nth}=1")
         page.browser.wait_for(f"return window.bbrlab.restores > {nth}")
-        time.sleep(0.1)  # Chromium takes more than 200 navigations in ten seconds for a fault
+        time.sleep(0.06)  # Chromium takes more than 200 navigations in ten seconds for a fault
         note = page.note()
         flows = page.run("return window.bbrlab.player.views.length")
         if not note or "\n" in note or flows < 1 or "undefined" in note:
@@ -425,8 +425,8 @@ def shots(page, folder):
     folder.mkdir(parents=True, exist_ok=True)
     for name, fragment, size, dark, wait in (
             ("wide", "t=6.3", WIDE, False, 1), ("phone", "t=6.3", PHONE, False, 1), ("dark", "path=cable&duration=30s&flow=cubic&flow=bbr3@2s&t=4.2", WIDE, True, 1),
-            ("hidden", "hide=1&t=5", WIDE, False, 1), ("learn", "view=learn&step=3", WIDE, False, 2), ("game", "view=game", WIDE, False, 9),
-            ("pair", "view=pair&rate=20mbit&rtt=40ms&buffer=2bdp&flow=bbr3&with=cubic&t=3", WIDE, False, 1), ("game-phone", "view=game", PHONE, True, 4)):
+            ("hidden", "hide=1&t=5", WIDE, False, 1), ("learn", "view=learn&step=3", WIDE, False, 2), ("game", "view=game", WIDE, False, 3),
+            ("pair", "view=pair&rate=20mbit&rtt=40ms&buffer=2bdp&flow=bbr3&with=cubic&t=3", WIDE, False, 1), ("game-phone", "view=game", PHONE, True, 2)):
         page.open(fragment, size, dark)
         time.sleep(wait)
         page.browser.screenshot(str(folder / f"{name}.png"), *size)

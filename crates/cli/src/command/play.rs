@@ -50,7 +50,12 @@ pub struct PlayArgs {
     #[command(flatten)]
     pub keys: KeyArgs<AllKeys>,
 
-    #[arg(long, help = format!("Port on the loopback interface; 0 takes a free one [default: {PORT}, to which reports link, or a free one]"), value_name = "PORT", value_parser = crate::args::number::<u16>(0..=65_535))]
+    #[arg(
+        long,
+        value_name = "PORT",
+        value_parser = crate::args::number::<u16>(0..=65_535),
+        help = format!("Port on the loopback interface; 0 takes a free one [default: {PORT}, to which reports link, or a free one]")
+    )]
     pub port: Option<u16>,
     /// Print the address without opening a browser
     #[arg(long)]
