@@ -11,7 +11,9 @@ module=$target/wasm32-unknown-unknown/web/bbrlab_web.wasm
 cargo build --quiet --locked -p bbrlab-web --profile web --target wasm32-unknown-unknown
 [ web/node_modules/.package-lock.json -nt web/package-lock.json ] || npm ci --prefix web --no-audit --no-fund --loglevel=error
 (cd web && node_modules/.bin/tsc -p .)
-cargo run --quiet --locked -p bbrlab-lab --example playground_cases >out/cases.json
+# The packages of `make test`, so that nothing is built twice.
+cargo build --quiet --locked --workspace --exclude bbrlab-py --example playground_cases
+"$target/debug/examples/playground_cases" >out/cases.json
 node web/build.mjs "$module" out/cases.json out/web
 case ${1:-} in
     test)
