@@ -80,3 +80,13 @@ fn a_figure_of_a_run_links_to_the_page_of_that_run() {
     let Some((_playing, url)) = start(&dir, &["play", "r.json", "--port", "0", "--no-open"]) else { return };
     assert_eq!(url.split_once("/#").unwrap().1, &links[0][1..]);
 }
+
+#[test]
+fn a_second_page_takes_a_free_port() {
+    let dir = Dir::new("play-ports");
+    let Some((_first, first)) = start(&dir, &["play", "--no-open"]) else { return };
+    let (_second, second) = start(&dir, &["play", "--no-open"]).unwrap();
+    assert_ne!(first, second);
+    let port = second.trim_end_matches('/').rsplit(':').next().unwrap();
+    refused(&dir, &["play", "--no-open", "--port", port], "bbrlab: --port: ");
+}
