@@ -46,7 +46,7 @@ REPRODUCED = [ out/catalogue.txt -nt $(CHECKED) ] || { $(REPRODUCE); } || [ $$? 
 MUTANTS := CARGO_PROFILE_TEST_OPT_LEVEL=0 nice cargo mutants --iterate -p bbrlab-core -j1 -o out \
     $(foreach file,bbr1/*.rs bbr3/*.rs cubic.rs hystart.rs minmax.rs sampler.rs shared.rs wide.rs,-f 'crates/core/src/$(file)')
 
-.PHONY: help setup run test ci ci-rest build checked clean uml picture mutants spec-mutants golden-update wheel quic peers host-long kernels-long kernels-aarch64 chance fresh workflows grafana web site \
+.PHONY: help setup run test ci ci-rest build checked clean uml picture mutants spec-mutants golden-update wheel quic peers host-long kernels-long kernels-aarch64 chance fresh workflows grafana web web-long site \
     $(TEST_STEPS) $(REST_STEPS)
 
 help: ## this list
@@ -238,8 +238,12 @@ web: ## the playground of `bbrlab play`, in out/web: the simulator as WebAssembl
 web-test: checked ## the playground: its results beside the command's, byte by byte, and the page in a real browser
 	tools/web.sh test
 
-site: ## the site in out/site: landing page, playground and documentation, with its links checked
-	@tools/setup.sh web
+web-long: checked ## the same with the limits of time that a machine of its own meets, and ten minutes of play: a quarter of an hour
+	@tools/setup.sh web-test
+	tools/web.sh test --strict
+
+site: run ## the site in out/site: landing page, playground, documentation, claims, references and notebooks, with its links checked
+	@tools/setup.sh web python
 	tools/web.sh site
 
 python: checked ## the Python package in an environment of its own: clippy, ruff, mypy, pytest beside the command, the notebooks

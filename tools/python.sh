@@ -1,9 +1,10 @@
 #!/bin/bash
 # Builds the Python package and tests it in an environment of its own, out/python.
-# usage: tools/python.sh wheel | test | api
+# usage: tools/python.sh wheel | test | api | site
 #   wheel  out/wheels: a wheel for Linux distributions since 2018 (manylinux_2_28), by maturin and zig, and the sources
 #   test   a wheel for this machine, installed; ruff, mypy, pytest, the notebooks, the reference
 #   api    out/python/api: the reference of the package that `test` installed, from its docstrings
+#   site   the same of a wheel for this machine, and out/python/notebooks: the notebooks with what their cells give
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -26,6 +27,12 @@ build() {
     PATH=$env/bin:$PATH VIRTUAL_ENV=$env "$env/bin/maturin" build --quiet --locked --out "$@"
 }
 
+# A wheel for this machine, installed. Optimised, with every assertion on, like the tests of Rust; they share what they build.
+own() {
+    build out/python/wheels --profile dev
+    "$env/bin/pip" install --quiet --disable-pip-version-check --force-reinstall --no-deps "$env"/wheels/*.whl
+}
+
 api() {
     (cd "$env" && "$env/bin/pdoc" --docformat markdown --output-directory "$env/api" bbrlab bbrlab.aioquic bbrlab.gym)
 }
@@ -38,9 +45,7 @@ case ${1-} in
         ls -l out/wheels
         ;;
     test)
-        # Optimised, with every assertion on, like the tests of Rust; they share what they build.
-        build out/python/wheels --profile dev
-        "$env/bin/pip" install --quiet --disable-pip-version-check --force-reinstall --no-deps "$env"/wheels/*.whl
+        own
         "$python" tools/python_types.py --check
         "$env/bin/ruff" check --quiet python tests/python
         "$env/bin/ruff" format --quiet --check python tests/python
@@ -53,8 +58,15 @@ case ${1-} in
         api
         echo "out/python/api/index.html"
         ;;
+    site)
+        own
+        api
+        rm -rf "$env/notebooks"
+        cp -r docs/notebooks "$env/notebooks"
+        "$env/bin/jupyter-execute" --inplace "$env"/notebooks/*.ipynb
+        ;;
     *)
-        sed -n '2,6s/^# //p' "$0" >&2
+        sed -n '2,7s/^# //p' "$0" >&2
         exit 2
         ;;
 esac

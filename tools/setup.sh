@@ -399,6 +399,8 @@ needs_of() {
             need python3
             need chromium
             need chromedriver
+            # Without it, the checks in Firefox are skipped.
+            command -v firefox-esr firefox >/dev/null || apt_install firefox-esr || true
             ;;
         quic) need cmake ;;
         peers)

@@ -1,4 +1,4 @@
-// Builds the playground: out/web. Usage: node build.mjs MODULE.wasm OUT
+// Builds the playground: out/web. Usage: node build.mjs MODULE.wasm CASES.json OUT
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 import { build } from 'esbuild';
 import { copyFileSync, mkdirSync, readFileSync, readdirSync, statSync, writeFileSync } from 'node:fs';
@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { gzipSync } from 'node:zlib';
 
 const here = dirname(fileURLToPath(import.meta.url));
-const [wasm, out] = process.argv.slice(2);
+const [wasm, cases, out] = process.argv.slice(2);
 const report = join(here, '../crates/report/src/assets');
 /** Bytes over the wire at most. */
 const WIRE_MAX = 1_500_000;
@@ -16,7 +16,7 @@ mkdirSync(out, { recursive: true });
 // uPlot and the palette are those of the report's pages, as plain scripts in front of ours.
 const before = ['vendor/uplot/uPlot.iife.min.js', 'palette.js'].map((name) => readFileSync(join(report, name), 'utf8')).join('\n');
 const common = { bundle: true, minify: true, format: 'iife', target: 'es2022', legalComments: 'none', logLevel: 'warning' };
-await build({ ...common, entryPoints: [join(here, 'src/main.ts')], outfile: join(out, 'app.js'), banner: { js: before } });
+await build({ ...common, entryPoints: [join(here, 'src/main.ts')], outfile: join(out, 'app.js'), banner: { js: before }, define: { DRAFT_CASES: readFileSync(cases, 'utf8') } });
 await build({ ...common, entryPoints: [join(here, 'src/worker.ts')], outfile: join(out, 'worker.js') });
 const css = readFileSync(join(report, 'vendor/uplot/uPlot.min.css'), 'utf8') + readFileSync(join(here, 'src/style.css'), 'utf8');
 writeFileSync(join(out, 'style.css'), css);

@@ -163,7 +163,7 @@ class CongestionControl(gymnasium.Env[NDArray[np.float32], NDArray[np.float32]])
 
 
 class CongestionControlVector(VectorEnv[NDArray[np.float32], NDArray[np.float32], NDArray[Any]]):
-    """`num_envs` simulations that step at once; one that is over begins a new episode at its next step."""
+    """Several simulations that step at once; one that is over begins a new episode at its next step."""
 
     def __init__(
         self,

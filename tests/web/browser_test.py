@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
-"""The playground in headless Chromium: speed, steps, changes, addresses, keyboard, accessibility, sizes and themes.
+"""The playground in headless Chromium: speed, steps, changes, addresses, keyboard, accessibility, sizes and themes; and in Firefox.
 
-Usage: browser_test.py [URL] [--shots DIR]     without a URL, out/web is served here with the policy of `bbrlab play`
+Usage: browser_test.py [URL] [--shots DIR] [--strict]     without a URL, out/web is served here with the policy of `bbrlab play`
+`--strict` holds times to the limits that a machine of its own meets, and plays for ten minutes; without it they may be five times longer.
 Exit status: 0 every check holds, 1 one fails.
 SPDX-License-Identifier: Apache-2.0 OR MIT
 """
 
 import argparse
 import functools
+import html
 import http.server
 import os
 import pathlib
@@ -22,12 +24,19 @@ import urllib.parse
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/report"))
+import firefox  # noqa: E402
 from webdriver import FLAGS, Browser  # noqa: E402
 
+# Longer times of a busy machine: `slack` divides or multiplies these limits.
 PAINT_MAX_MS, PACKET_MAX_MS, CHANGE_MAX_MS, LONG_TASK_MAX_MS, FPS_MIN = 1000, 2000, 100, 50, 30
+# CPU time of a picture: ours, a third of what 30 pictures a second leave.
+CPU_MAX_MS = 11
+PLAY_S, MEMORY_MAX_BYTES = 600, 150e6
+slack = 5
+BBRLAB = os.environ.get("BBRLAB", str(ROOT / "target/debug/bbrlab"))
 WIDE, PHONE = (1400, 1000), (390, 844)
 BUSY = "rate=50mbit&rtt=40ms&buffer=4bdp&duration=30s&flow=bbr3&flow=cubic@1s&flow=bbr1@2s"
-SITUATIONS = 14 + 7
+SITUATIONS, CASES = 14 + 7, 11
 LESSONS = 10
 # A page's own keys of WebDriver.
 RIGHT, TAB, SPACE = "\ue014", "\ue004", " "
@@ -95,6 +104,17 @@ class Page:
         self.run("const b = document.getElementById('play'); if (window.bbrlab.player.playing) b.click()")
         self.settle()
 
+    def cpu_ms(self):
+        """CPU time of the page's main thread."""
+        return 1000 * next(one["value"] for one in self.browser.cdp("Performance.getMetrics")["metrics"] if one["name"] == "TaskDuration")
+
+    def memory(self):
+        """Bytes of the page's heap, and of the module with the worker's heap, as far as the browser counts them."""
+        self.browser.cdp("HeapProfiler.collectGarbage")
+        self.run("window.bytes = null; window.bbrlab.engine.ask({ type: 'memory' }).then((bytes) => { window.bytes = bytes; })")
+        self.browser.wait_for("return window.bytes !== null")
+        return self.run("return [performance.memory.usedJSHeapSize, window.bytes]")
+
     def errors(self):
         return [entry["message"] for entry in self.browser.log("browser") if "favicon" not in entry["message"]]
 
@@ -102,26 +122,32 @@ class Page:
 def speed(page):
     page.open()
     paint = page.run("return performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? -1")
-    check("first paint", 0 <= paint <= PAINT_MAX_MS, f"{paint:.0f} ms")
+    check("first paint", 0 <= paint <= PAINT_MAX_MS * slack, f"{paint:.0f} ms")
     page.browser.wait_for("return window.bbrlab.player.stats.firstPacket_ms > 0")
     first = page.player("stats.firstPacket_ms")
-    check("first packet moves", 0 < first <= PACKET_MAX_MS, f"{first:.0f} ms")
+    check("first packet moves", 0 < first <= PACKET_MAX_MS * slack, f"{first:.0f} ms")
     page.open(BUSY + "&speed=1")
     page.run("""window.long = []; new PerformanceObserver((list) => list.getEntries().forEach((one) => window.long.push(one.duration)))
         .observe({ type: 'longtask' }); window.from = [performance.now(), window.bbrlab.player.stats.frames, window.bbrlab.player.stats.moved];""")
-    time.sleep(6)
+    page.browser.cdp("Performance.enable", timeDomain="threadTicks")
+    before, drawn = page.cpu_ms(), page.player("stats.frames")
+    time.sleep(4)
+    worked = (page.cpu_ms() - before) / (page.player("stats.frames") - drawn)
     fps, moved = page.run("""const s = window.bbrlab.player.stats; const d = (performance.now() - window.from[0]) / 1000;
         return [(s.frames - window.from[1]) / d, (s.moved - window.from[2]) / d]""")
     long = page.run("return window.long")
-    check("pictures a second, three flows at 50 Mbit/s in real time", fps >= FPS_MIN and moved >= FPS_MIN, f"{fps:.0f}, of them {moved:.0f} moved")
-    check("no task of the page longer than 50 ms", not long, f"{len(long)} tasks, longest {max(long, default=0):.0f} ms")
+    check("pictures a second, three flows at 50 Mbit/s in real time", min(fps, moved) >= FPS_MIN / slack, f"{fps:.0f}, of them {moved:.0f} moved")
+    check("CPU time of a picture", worked <= CPU_MAX_MS, f"{worked:.1f} ms")
+    # Other work on the machine makes a task longer, but not its CPU time.
+    if slack == 1:
+        check("no task of the page longer than 50 ms", max(long, default=0) <= LONG_TASK_MAX_MS, f"{len(long)} tasks, longest {max(long, default=0):.0f} ms")
     waits = []
     for step in range(5):
         page.run("""const s = document.getElementById('key-rate'); s.value = String(60 + arguments[0] * 3);
             s.dispatchEvent(new Event('input', { bubbles: true }))""", step)
         time.sleep(0.4)
         waits.append(page.player("stats.change_ms"))
-    check("a slider takes effect", max(waits) <= CHANGE_MAX_MS and min(waits) > 0, f"at most {max(waits):.0f} ms")
+    check("a slider takes effect", max(waits) <= CHANGE_MAX_MS * slack and min(waits) > 0, f"at most {max(waits):.0f} ms")
     check("a slider's changes are in the address", page.run("return decodeURIComponent(location.hash)").count(":rate=") == 5)
 
 
@@ -133,34 +159,52 @@ def written(page, kind):
     return page.run("return window.done")
 
 
+def plain(document):
+    """A result without the one field that differs between equal runs."""
+    return re.sub(r'"wall_s": [^,\n]*', '"wall_s": 0.0', document)
+
+
+def printed(line):
+    """What a line that was copied from the page prints, with the command under test."""
+    return plain(subprocess.run(["sh", "-c", line.replace("bbrlab", BBRLAB, 1)], capture_output=True, text=True, check=False).stdout)
+
+
 def takeaway(page):
     """The result, the command, the TOML and the Python of a run that was changed on the way are one run."""
-    bbrlab = os.environ.get("BBRLAB", str(ROOT / "target/debug/bbrlab"))
     page.open("path=wifi&duration=4s&flow=bbr3,startup_pacing_gain=2.5&flow=cubic@500ms&t=1.234567")
     page.settle()
     check("the scenario is the address's", page.note() == "", page.note())
     page.run("""const f = document.querySelector('input[aria-label="Rate, exact value"]'); f.value = '30mbit'; f.dispatchEvent(new Event('change'))""")
     page.browser.wait_for("return window.bbrlab.state.given.keys.some(([key]) => key === 'schedule')")
-    plain = lambda text: re.sub(r'"wall_s": [^,\n]*', '"wall_s": 0.0', text)
     result = plain(written(page, "result"))
     line = page.run("return window.bbrlab.command()")
-    run = lambda command: plain(subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False).stdout)
-    check("the command gives the bytes of the page's result", result == run(line.replace("bbrlab", bbrlab, 1)) and '"schema": 1' in result, line)
+    check("the command gives the bytes of the page's result", result == printed(line) and '"schema": 1' in result, line)
     with tempfile.TemporaryDirectory(prefix="bbrlab-web-") as folder:
         pathlib.Path(folder, "scenario.toml").write_text(written(page, "toml"), encoding="utf-8")
-        check("so does the TOML", result == run(f"{bbrlab} run {folder}/scenario.toml --json -"))
-    compile(page.run("return window.bbrlab.python()"), "copied", "exec")
+        check("so does the TOML", result == printed(f"bbrlab run {folder}/scenario.toml --json -"))
+        compile(page.run("return window.bbrlab.python()"), "copied", "exec")
+        subprocess.run([BBRLAB, "run", "--quiet", "--duration", "2s", "--seed", "5", "--flow", "bbr3", "--flow", "cubic", "--report", f"{folder}/r.html"], check=False)
+        report = pathlib.Path(folder, "r.html").read_text(encoding="utf-8")
+    link = re.search(r'href="http://127\.0\.0\.1:8227/#([^"]*)"', report).group(1)
+    page.open(html.unescape(link))
+    page.browser.wait_for("return window.bbrlab.player.now_ns > 0")
+    shown = page.run("const [view] = window.bbrlab.player.views; return [view.looks.map(({ cc }) => cc).join(), view.checked.scenario.seed]")
+    check("a figure of a report opens its run", shown == ["bbr3,cubic", 5] and not page.note(), f"{shown} {page.note()}")
 
 
 def site(page):
-    """The landing page moves and is accessible, if the site has been built."""
+    """The landing page moves, and one page of each kind is accessible and breaks no policy, if the site has been built."""
     if not (ROOT / "out/site/index.html").exists():
         return
     url = serve(ROOT / "out/site", policy=False)
     axe = (ROOT / "web/node_modules/axe-core/axe.min.js").read_text(encoding="utf-8")
-    for name in ("index.html", "read/README.html", "read/docs/play.html"):
+    for name in ("index.html", "search.html#dualpi2", "read/README.html", "read/docs/play.html", "read/docs/notebooks/bbr-in-ten-minutes.html", "api/rust/index.html"):
         for size, dark in ((WIDE, False), (PHONE, True)):
             page.browser.open(url + name, *size, dark)
+            if "search" in name:
+                page.browser.wait_for("return !!document.querySelector('#found li')")
+                first = page.run("return document.querySelector('#found a').href")
+                check("the search finds a section", "/docs/l4s.html#" in first, first)
             if name == "index.html":
                 page.browser.wait_for("return !!document.querySelector('#picture canvas')")
                 label = "return document.querySelector('#picture canvas').getAttribute('aria-label')"
@@ -171,7 +215,10 @@ def site(page):
             page.browser.wait_for("return window.axed !== null", 60)
             check(f"axe finds nothing: {name} {size[0]} px", not (found := page.run("return window.axed")), found or "")
             check(f"no sideways scrolling: {name} {size[0]} px", page.run("return document.documentElement.scrollWidth - innerWidth") <= 0)
-    page.errors()
+    for name in ("claims.html", "api/rust/bbrlab_core/index.html", "api/rust/bbrlab_sim/scenario/struct.Scenario.html", "api/python/bbrlab.html", "api/python/bbrlab/gym.html"):
+        page.browser.open(url + name, *WIDE, False)
+        check(f"a page of another tool has its text: {name}", len(page.run("return document.body.innerText")) > 500)
+    check("no page of the site breaks its policy", not (found := [line for line in page.errors() if "A preload for" not in line]), found[:2])
 
 
 def time_travel(page):
@@ -214,7 +261,7 @@ def addresses(page):
         fragment = urllib.parse.urlencode(pairs) if rng.random() < 0.8 else "".join(chr(rng.randint(33, 1000)) for _ in range(40))
         page.run("location.hash = arguments[0]", f"{fragment}&n{nth}=1")
         page.browser.wait_for(f"return window.bbrlab.restores > {nth}")
-        time.sleep(0.1)  # Chromium takes more than 200 navigations in ten seconds for a fault
+        time.sleep(0.06)  # Chromium takes more than 200 navigations in ten seconds for a fault
         note = page.note()
         flows = page.run("return window.bbrlab.player.views.length")
         if not note or "\n" in note or flows < 1 or "undefined" in note:
@@ -307,25 +354,79 @@ def views(page):
         note = page.note()
         check(f"lesson {nth + 1} runs, and its attempt", page.player("now_ns") > 0 and not note, note)
     page.open()
-    for nth in range(1, SITUATIONS + 1):
+    for nth in range(1, SITUATIONS + CASES + 1):
         page.run("const s = document.getElementById('preset'); s.selectedIndex = arguments[0]; s.dispatchEvent(new Event('change'))", nth)
         page.browser.wait_for("return window.bbrlab.player.now_ns > 0 && window.bbrlab.player.waiting <= 1", 10)
         title = page.run("return document.getElementById('preset').selectedOptions[0].textContent")
         check(f"situation: {title}", page.note() and page.player("views.length") == 1, page.note())
+    missing = page.run("return [...document.querySelectorAll('#missing li')].map((one) => one.textContent)")
+    check("every other case of the draft has its reason", len(missing) == 22 - CASES and all(": " in line for line in missing), len(missing))
     page.open("view=game")
     page.run("window.bbrlab.player.seek(29.9e9)")
     page.browser.wait_for("return !!document.querySelector('.verdict').textContent", 30)
+    check("the game is on one link", page.run("return window.bbrlab.player.views.map(({ looks }) => looks.map(({ cc }) => cc).join()).join(';')") == "you,bbr3,cubic")
+    parts = page.run("return [...document.querySelectorAll('.score')].map((one) => one.textContent)")
+    check("each flow has goodput, delay and what it left", len(parts) == 3 and all("fair share" in part and "RTT" in part and "Others" in part for part in parts), parts)
     check("the game has a score", "Your score is" in page.run("return document.querySelector('.verdict').textContent"),
           page.run("return document.querySelector('.verdict').textContent"))
     check("the console is empty", not (found := page.errors()), found[:2])
+
+
+def bounded(page):
+    """Whatever is played and sought, a run has one set of samples, and the module does not grow."""
+    page.open(BUSY.replace("30s", "8s"))
+    counts, bytes_ = [], []
+    for _ in range(4):
+        page.run("window.bbrlab.player.seek(8e9)")
+        page.settle()
+        counts.append(page.run("return window.bbrlab.player.views[0].samples.count"))
+        bytes_.append(page.memory()[1])
+        page.run("window.bbrlab.player.seek(0)")
+        page.settle()
+    check("samples are bounded", len(set(counts)) == 1 and 100 < counts[0] <= 6002, counts)
+    check("the module's memory is bounded", bytes_[-1] == bytes_[1] and bytes_[-1] <= MEMORY_MAX_BYTES, f"{bytes_[-1] / 1e6:.0f} MB")
+
+
+def memory(page):
+    """Ten minutes of play, run after run."""
+    page.open(BUSY + "&speed=1")
+    end = time.monotonic() + PLAY_S
+    while time.monotonic() < end:
+        time.sleep(5)
+        page.run("if (!window.bbrlab.player.playing) document.getElementById('play').click()")
+    heap, module = page.memory()
+    check("memory after ten minutes", heap + module <= MEMORY_MAX_BYTES, f"page {heap / 1e6:.0f} MB, module {module / 1e6:.0f} MB")
+
+
+def in_firefox(url):
+    """What differs between browsers: the module, the worker, canvas and keys."""
+    if not firefox.found():
+        print("skipped: no firefox")
+        return
+    with firefox.Firefox() as browser:
+        page = Page(browser, url)
+        go = lambda fragment: (browser.open(url + fragment), browser.wait_for("return !!(window.bbrlab && window.bbrlab.isReady)"))[1]
+        check("Firefox: the page starts", go(""))
+        check("Firefox: packets move", browser.wait_for("return window.bbrlab.player.now_ns > 0") and not page.note(), page.note())
+        browser.keys(SPACE)
+        check("Firefox: space pauses", not page.player("playing"))
+        browser.keys("h")
+        check("Firefox: H hides the path", page.run("return document.body.classList.contains('hiding')"))
+        go("#rate=30mbit&rtt=20ms&duration=2s&seed=3&flow=bbr3&flow=cubic")
+        found, line = plain(written(page, "result")), page.run("return window.bbrlab.command()")
+        check("Firefox: the result has the command's bytes", found == printed(line) and '"schema": 1' in found, line)
+        go("#flow=bbr9")
+        check("Firefox: nonsense is answered in a line", "did you mean" in page.note(), page.note())
+        go("#view=game")
+        check("Firefox: the game runs", browser.wait_for("return window.bbrlab.player.now_ns > 5e8"))
 
 
 def shots(page, folder):
     folder.mkdir(parents=True, exist_ok=True)
     for name, fragment, size, dark, wait in (
             ("wide", "t=6.3", WIDE, False, 1), ("phone", "t=6.3", PHONE, False, 1), ("dark", "path=cable&duration=30s&flow=cubic&flow=bbr3@2s&t=4.2", WIDE, True, 1),
-            ("hidden", "hide=1&t=5", WIDE, False, 1), ("learn", "view=learn&step=3", WIDE, False, 2), ("game", "view=game", WIDE, False, 9),
-            ("pair", "view=pair&rate=20mbit&rtt=40ms&buffer=2bdp&flow=bbr3&with=cubic&t=3", WIDE, False, 1), ("game-phone", "view=game", PHONE, True, 4)):
+            ("hidden", "hide=1&t=5", WIDE, False, 1), ("learn", "view=learn&step=3", WIDE, False, 2), ("game", "view=game", WIDE, False, 3),
+            ("pair", "view=pair&rate=20mbit&rtt=40ms&buffer=2bdp&flow=bbr3&with=cubic&t=3", WIDE, False, 1), ("game-phone", "view=game", PHONE, True, 2)):
         page.open(fragment, size, dark)
         time.sleep(wait)
         page.browser.screenshot(str(folder / f"{name}.png"), *size)
@@ -336,15 +437,20 @@ def main():
     parser.add_argument("url", nargs="?")
     parser.add_argument("--shots", type=pathlib.Path)
     parser.add_argument("--only", help="names of checks, separated by commas")
+    parser.add_argument("--strict", action="store_true")
     args = parser.parse_args()
+    global slack
+    slack = 1 if args.strict else slack
     url = args.url or serve()
     with Browser(FLAGS) as browser:
         page = Page(browser, url)
         if args.shots:
             shots(page, args.shots)
-        for one in (speed, time_travel, takeaway, fields, keyboard, still, accessible, views, addresses, site):
-            if not args.only or one.__name__ in args.only.split(","):
+        for one in (speed, time_travel, bounded, takeaway, fields, keyboard, still, accessible, views, addresses, site, memory):
+            if one.__name__ in args.only.split(",") if args.only else args.strict or one is not memory:
                 one(page)
+    if not args.only or "in_firefox" in args.only.split(","):
+        in_firefox(url)
     print(f"web: {len(failures)} checks fail" if failures else "web: every check holds")
     sys.exit(1 if failures else 0)
 

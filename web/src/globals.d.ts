@@ -8,3 +8,8 @@ declare function isDark(): boolean;
 declare function cssColor(name: string): string;
 declare function mixed(hex: string, other: string, share: number): string;
 declare function stateLook(name: string): { label: string; pattern: string; fill: string; ink: string };
+/** The draft's test cases, as crates/lab/src/conform/playground.rs describes them. */
+declare const DRAFT_CASES: {
+  cases: { number: number; title: string; demand: string; keys: [string, string][]; flows: string[] }[];
+  others: { number: number; title: string; why: string }[];
+};

@@ -8,7 +8,7 @@ import { showModel } from './model';
 import { Game } from './game';
 import { LESSONS } from './learn';
 import { Player } from './player';
-import { CLAIMS, SITUATIONS } from './presets';
+import { CASES, CASES_MISSING, CLAIMS, SITUATIONS } from './presets';
 import type { Checked, Given, StepTo, Tables } from './protocol';
 import { DEFAULT, type State, type View, command, get, python, read, set, write } from './state';
 import { secondsText, timeShown } from './units';
@@ -307,9 +307,11 @@ function listen(): void {
   const preset = $<HTMLSelectElement>('preset');
   const options = (all: typeof SITUATIONS) => all.map(({ name, title }) => h('option', { value: name }, title));
   put(preset, h('option', { value: '' }, 'Choose a situation…'), h('optgroup', { label: 'Situations' }, ...options(SITUATIONS)),
-    h('optgroup', { label: 'Published claims, one run each' }, ...options(CLAIMS)));
+    h('optgroup', { label: 'Published claims, one run each' }, ...options(CLAIMS)), h('optgroup', { label: 'Test cases of the draft' }, ...options(CASES)));
+  $('missing').append(h('p', {}, `${CASES_MISSING.length} of the draft's ${CASES.length + CASES_MISSING.length} cases change what a schedule does not have; bbrlab conform runs them.`),
+    h('ul', {}, ...CASES_MISSING.map((line) => h('li', {}, line))));
   preset.addEventListener('change', () => {
-    const found = [...SITUATIONS, ...CLAIMS].find(({ name }) => name === preset.value);
+    const found = [...SITUATIONS, ...CLAIMS, ...CASES].find(({ name }) => name === preset.value);
     if (!found) return;
     state.speed = 0;
     void apply(structuredClone(found.given), false).then(() => { note(found.what); if (!isStill()) setPlaying(true); }).catch(failed);
@@ -385,7 +387,7 @@ async function main(): Promise<void> {
   tables = await engine.ask<Tables>({ type: 'tables' });
   player = new Player(engine, tables);
   player.onfail = note;
-  game = new Game(player, $('game'), state.given, lay);
+  game = new Game(player, $('game'), lay);
   path = new PathControls(tables, { setKey, setFlows });
   flows = new FlowControls(tables, { setKey, setFlows }, 'Flow');
   rivals = new FlowControls(tables, { setKey, setFlows: setRivals }, 'Rival');

@@ -164,18 +164,15 @@ export class Player {
     void this.exclusively(() => this.engine.ask({ type: 'hand', slot, at_ns: this.now_ns, rate_bps })).catch(() => {});
   }
 
-  /** Mean RTT and payload delivered of a run's first flow, until now. */
-  figures(view: SlotView): { rtt_ns: number; bits: number; lost: number; sent: number } {
+  /** Mean RTT and payload delivered of a flow, until now. */
+  figures(view: SlotView, flow: number): { rtt_ns: number; bits: number; lost: number } {
     const { samples } = view;
     const last = samples.after(this.now_ns);
     let [sum, count] = [0, 0];
     for (let row = 0; row < last; row++) {
-      const rtt = samples.flow(row, 0, Flow.Rtt);
+      const rtt = samples.flow(row, flow, Flow.Rtt);
       if (rtt > 0) { sum += rtt; count++; }
     }
-    return {
-      rtt_ns: count ? sum / count : NaN, bits: ofFlow(view.frame, 0, Flow.ReceivedBits),
-      lost: ofFlow(view.frame, 0, Flow.Lost), sent: ofFlow(view.frame, 0, Flow.Sent),
-    };
+    return { rtt_ns: count ? sum / count : NaN, bits: ofFlow(view.frame, flow, Flow.ReceivedBits), lost: ofFlow(view.frame, flow, Flow.Lost) };
   }
 }

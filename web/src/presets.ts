@@ -51,3 +51,11 @@ export const CLAIMS: Situation[] = [
     { rate: '50mbit', rtt: '40ms', buffer: '1bdp', duration: '75s' }, ['bbr3,name=first', 'bbr3@15s,name=late']),
   of('PROBE-RTT', 'PROBE-RTT: its cost', 'BBRv3 alone, with two BDP of buffer.', { rate: '20mbit', rtt: '40ms', buffer: '2bdp', duration: '62s' }, ['bbr3']),
 ];
+
+/** The draft's test cases that a scenario expresses: their events come at the times of the case's own run. */
+export const CASES: Situation[] = DRAFT_CASES.cases.map(({ number, title, demand, keys, flows }) => ({
+  name: `case-${number}`, title: `${number}: ${title}`, what: `Case ${number} of the draft's appendix. ${demand.trim()}`, given: { keys, flows },
+}));
+
+/** Why the others are not here. */
+export const CASES_MISSING: string[] = DRAFT_CASES.others.map(({ number, title, why }) => `${number}, ${title}: ${why}.`);

@@ -34,7 +34,8 @@ export type Ask =
   | { type: 'to'; t_ns: number }
   | { type: 'step'; slot: number; flow: number; what: StepTo }
   | { type: 'change'; slots: Given[] }
-  | { type: 'hand'; slot: number; at_ns: number; rate_bps: number };
+  | { type: 'hand'; slot: number; at_ns: number; rate_bps: number }
+  | { type: 'memory' };
 
 /** Frames and new samples of all runs, and the time that they have reached. */
 export interface Shown { now_ns: number; over: boolean; frames: Float64Array[]; samples: Float64Array[] }

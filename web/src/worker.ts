@@ -15,7 +15,7 @@ interface Exports {
 /** Longest time for one answer, so that a change does not wait for a seek. Ours: half of the 100 ms that a control may take. */
 const SLICE_MS = 40;
 /** Number of the run whose result is written to a file. */
-const RESULT_RUN = 3;
+const RESULT_RUN = 2;
 
 let wasm: Exports;
 let slots: Slot[] = [];
@@ -130,6 +130,12 @@ function result(given: Given): string {
   return text;
 }
 
+/** Bytes of the module, and of this worker's heap where the browser reports it. */
+function memory(): number {
+  const heap = (performance as { memory?: { usedJSHeapSize: number } }).memory?.usedJSHeapSize ?? 0;
+  return wasm.memory.buffer.byteLength + heap;
+}
+
 function answer(ask: Ask): unknown {
   switch (ask.type) {
     case 'tables': return asked({ op: 'tables' });
@@ -141,6 +147,7 @@ function answer(ask: Ask): unknown {
     case 'step': return step(ask.slot, ask.flow, ask.what);
     case 'change': return change(ask.slots);
     case 'hand': hand(ask); return null;
+    case 'memory': return memory();
   }
 }
 

@@ -270,6 +270,7 @@ fn startup() -> Figure {
             Region { label: "Drain".into(), from: 0.55, to: 0.74 },
         ],
         command: "bbrlab reproduce F2".into(),
+        play: "rate=10mbit&rtt=40ms&flow=bbr1".into(),
     }
 }
 

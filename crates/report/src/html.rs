@@ -4,6 +4,7 @@
 use bbrlab_stats::plural::counted;
 
 use super::model::{ClaimRow, Figure, Grid, Number, Provenance, Report, Section, Table, Thumbnail, Verdict};
+use super::play::PORT;
 use super::{escape, heat};
 
 /// Number of rows from which a table of runs is collapsed initially. Ours.
@@ -358,6 +359,13 @@ impl<'a> Page<'a> {
         let made = if figure.command.is_empty() { &self.report.provenance.command } else { &figure.command };
         if !made.is_empty() {
             out += &command("Command", &format!("{made} --report page.html"));
+        }
+        if !figure.play.is_empty() {
+            out += &format!(
+                "<p class=\"play\"><a href=\"http://127.0.0.1:{PORT}/#{}\">Play it</a> while <code>bbrlab play</code> runs \
+                 on this machine</p>",
+                escape(&figure.play)
+            );
         }
         out + "</figure>\n"
     }

@@ -291,6 +291,9 @@ pub struct Figure {
     /// Command that produces it; empty uses the page's.
     #[serde(default)]
     pub command: String,
+    /// Fragment of the playground's address for the run of a figure of one run, as [`crate::play::fragment`] returns it.
+    #[serde(default)]
+    pub play: String,
 }
 
 /// A named range of x.

@@ -14,6 +14,7 @@ mod tables;
 mod tracker;
 
 use bbrlab_sim::link::Buffer;
+use bbrlab_sim::scenario::support::refused_by_playground;
 use bbrlab_sim::scenario::{PACKET_BYTES, ScenarioError, ScenarioFile};
 use bbrlab_sim::setup::{Change, ChangeKind};
 use serde_json::{Value, json};
@@ -22,8 +23,8 @@ pub use frame::{FLOW_FIELDS, HEAD_FIELDS, NOTE_FIELDS, PACKET_FIELDS};
 use live::{Mode, Run};
 use request::{Given, Request};
 
-/// Largest number of runs that are advanced side by side. Ours: three flows of the game, and one that is written to a file.
-const RUNS_MAX: usize = 4;
+/// Largest number of runs that are advanced side by side. Ours: two side by side, and one that is written to a file.
+const RUNS_MAX: usize = 3;
 
 /// A request that cannot be met.
 #[derive(Debug, thiserror::Error)]
@@ -35,14 +36,12 @@ pub enum Error {
     #[error(transparent)]
     Scenario(#[from] bbrlab_sim::Error),
     /// The scenario holds a value that a page cannot run.
-    #[error("--{key}: {found}; {accepted}")]
+    #[error("{flag}: {rule}")]
     Refused {
-        /// The key.
-        key: &'static str,
-        /// The value found.
-        found: String,
-        /// The values accepted.
-        accepted: &'static str,
+        /// The key as a flag.
+        flag: &'static str,
+        /// The value found, and those accepted.
+        rule: &'static str,
     },
     /// The scenario cannot be written as TOML.
     #[error("the scenario has no form in TOML: {0}")]
@@ -158,18 +157,10 @@ fn read(given: &Given) -> Result<ScenarioFile, Error> {
     }
     // Verdicts need the expression engine of the command.
     file.scenario.expect.clear();
-    let refused = |key, found: &str, accepted| Error::Refused { key, found: found.to_owned(), accepted };
-    let whole = file.scenario.filled();
-    if whole.on != bbrlab_sim::scenario::Backend::Sim {
-        return Err(refused("on", "a browser has no kernel", "write sim"));
+    match refused_by_playground(&file.scenario.filled()) {
+        Some((flag, rule)) => Err(Error::Refused { flag, rule }),
+        None => Ok(file),
     }
-    if whole.repeat > 1 {
-        return Err(refused("repeat", "a page shows one seed", "write 1, or use bbrlab run"));
-    }
-    if whole.trace.is_some() || whole.link.iter().any(|link| link.trace.is_some()) {
-        return Err(refused("trace", "a page reads no files", "write a rate, or use bbrlab run"));
-    }
-    Ok(file)
 }
 
 fn buffer_packets(buffer: &Buffer) -> f64 {

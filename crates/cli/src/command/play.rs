@@ -3,14 +3,14 @@
 
 use std::convert::Infallible;
 use std::env;
-use std::fmt::Write as _;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use bbrlab_sim::backend::Backend;
+use bbrlab_report::play::{PORT, fragment_of};
 use bbrlab_sim::scenario::ScenarioFile;
+use bbrlab_sim::scenario::support::refused_by_playground;
 use clap::Args;
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
@@ -50,9 +50,13 @@ pub struct PlayArgs {
     #[command(flatten)]
     pub keys: KeyArgs<AllKeys>,
 
-    /// Port on the loopback interface; 0 takes a free one
-    #[arg(long, value_name = "PORT", default_value = "0", value_parser = crate::args::number::<u16>(0..=65_535))]
-    pub port: u16,
+    #[arg(
+        long,
+        value_name = "PORT",
+        value_parser = crate::args::number::<u16>(0..=65_535),
+        help = format!("Port on the loopback interface; 0 takes a free one [default: {PORT}, to which reports link, or a free one]")
+    )]
+    pub port: Option<u16>,
     /// Print the address without opening a browser
     #[arg(long)]
     pub no_open: bool,
@@ -65,11 +69,16 @@ pub fn play(args: &PlayArgs) -> Result<Verdict, Error> {
         let rule = "this build has no page; `make web build` builds it";
         return Err(Error::Rule { place: "play", rule });
     }
-    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, args.port));
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, args.port.unwrap_or(PORT)));
     let refused = |source| Error::Listen { flag: "--port", address, source };
     let runtime = Builder::new_current_thread().enable_io().enable_time().build().map_err(refused)?;
     runtime.block_on(async {
-        let listener = TcpListener::bind(address).await.map_err(refused)?;
+        let listener = match TcpListener::bind(address).await {
+            // Reports link to the page that is served there already.
+            Err(_) if args.port.is_none() => TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await,
+            bound => bound,
+        };
+        let listener = listener.map_err(refused)?;
         let local = listener.local_addr().map_err(refused)?;
         let url = format!("http://{local}/{fragment}");
         print(&format!("{url}\n"))?;
@@ -96,56 +105,17 @@ fn fragment(args: &PlayArgs) -> Result<String, Error> {
     }
     pairs.extend(args.keys.overrides().map(|(key, text)| (key, text.to_owned())));
     pairs.extend(flows.into_iter().map(|flow| ("flow", flow)));
-    let mut text = String::new();
-    for (key, value) in pairs {
-        let _ = write!(text, "{}{key}={}", if text.is_empty() { '#' } else { '&' }, escaped(&value));
-    }
-    Ok(text)
+    let text = fragment_of(&pairs);
+    Ok(if text.is_empty() { text } else { format!("#{text}") })
 }
 
 /// Rejects a scenario that the page cannot run.
 fn check(whole: &ScenarioFile) -> Result<(), Error> {
-    let rule = |place, rule| Err(Error::Rule { place, rule });
-    let scenario = whole.scenario.filled();
-    if scenario.on != Backend::Sim {
-        return rule("--on", "a browser has no kernel; write sim");
-    }
-    if scenario.repeat > 1 {
-        return rule("--repeat", "a page shows one seed; write 1, or use bbrlab run");
-    }
-    if scenario.trace.is_some() || scenario.link.iter().any(|link| link.trace.is_some()) {
-        return rule("--trace", "a page reads no files; write a rate, or use bbrlab run");
+    if let Some((place, rule)) = refused_by_playground(&whole.scenario.filled()) {
+        return Err(Error::Rule { place, rule });
     }
     whole.resolve(&trace_reader)?;
     Ok(())
-}
-
-/// A value with every byte escaped that a fragment's query cannot hold.
-fn escaped(value: &str) -> String {
-    let mut text = String::new();
-    for byte in value.bytes() {
-        match byte {
-            b'a'..=b'z'
-            | b'A'..=b'Z'
-            | b'0'..=b'9'
-            | b'-'
-            | b'_'
-            | b'.'
-            | b'~'
-            | b'@'
-            | b':'
-            | b','
-            | b'*'
-            | b';'
-            | b'=' => {
-                text.push(char::from(byte));
-            }
-            _ => {
-                let _ = write!(text, "%{byte:02X}");
-            }
-        }
-    }
-    text
 }
 
 /// Opens a browser, if this session has a display. The address has been printed in any case.
@@ -227,12 +197,6 @@ fn kind(name: &str) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_fragment_holds_every_text() {
-        assert_eq!(escaped("bbr3@4s,cwnd_gain=2"), "bbr3@4s,cwnd_gain=2");
-        assert_eq!(escaped("a&b #+%"), "a%26b%20%23%2B%25");
-    }
 
     #[test]
     fn every_file_of_the_page_has_a_type() {

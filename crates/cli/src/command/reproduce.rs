@@ -156,7 +156,12 @@ fn page(args: &ReproduceArgs, outcomes: &[ExperimentOutcome]) -> Report {
     for outcome in outcomes {
         let first = report.claims.len();
         report.claims.extend(claim_rows(outcome));
-        let made = |figure: &Figure| Figure { command: command(args, &outcome.id), ..figure.clone() };
+        let made = |figure: &Figure| Figure {
+            command: command(args, &outcome.id),
+            // The playground has the simulator alone.
+            play: if args.on == "sim" { figure.play.clone() } else { String::new() },
+            ..figure.clone()
+        };
         report.sections.push(Section {
             id: outcome.id.clone(),
             title: outcome.title.clone(),

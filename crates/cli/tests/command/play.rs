@@ -61,3 +61,32 @@ fn the_page_is_served_on_loopback_with_a_strict_policy() {
         assert!(get(path, host, "").starts_with(&format!("HTTP/1.1 {status}")), "{path} {host}");
     }
 }
+
+#[test]
+fn a_figure_of_a_run_links_to_the_page_of_that_run() {
+    let dir = Dir::new("play-link").with("own.toml", "duration = '1s'\nflow = ['bbr3', 'cubic']\n");
+    let output = dir.bbrlab(&["run", "own.toml", "--seed", "7", "--report", "r.html", "--json", "r.json"]);
+    assert_eq!(output.status.code(), Some(0));
+    let report = dir.text("r.html");
+    let links: Vec<&str> =
+        report.split("href=\"http://127.0.0.1:8227/").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    assert_eq!(links.len(), 2);
+    assert!(links[0].contains("%22seed%22:7"), "{}", links[0]);
+    let repeated = dir.bbrlab(&["run", "own.toml", "--repeat", "2", "--report", "repeated.html"]);
+    assert_eq!(repeated.status.code(), Some(0));
+    let repeated = dir.text("repeated.html");
+    assert!(repeated.contains("%22seed%22:1") && repeated.contains("while <code>bbrlab play</code> runs"));
+    // The result beside the report starts the same page.
+    let Some((_playing, url)) = start(&dir, &["play", "r.json", "--port", "0", "--no-open"]) else { return };
+    assert_eq!(url.split_once("/#").unwrap().1, &links[0][1..]);
+}
+
+#[test]
+fn a_second_page_takes_a_free_port() {
+    let dir = Dir::new("play-ports");
+    let Some((_first, first)) = start(&dir, &["play", "--no-open"]) else { return };
+    let (_second, second) = start(&dir, &["play", "--no-open"]).unwrap();
+    assert_ne!(first, second);
+    let port = second.trim_end_matches('/').rsplit(':').next().unwrap();
+    refused(&dir, &["play", "--no-open", "--port", port], "bbrlab: --port: ");
+}

@@ -25,7 +25,7 @@ const PROBE_RTT_INTERVAL: &str = "probe_rtt_interval";
 const FOREVER: Span = Span::secs(1_000_000);
 
 /// Evaluates a case's expressions before the run.
-struct Scales {
+pub(super) struct Scales {
     measurer: Measurer,
     values: Vec<(String, f64)>,
     mss: u32,
@@ -68,7 +68,7 @@ impl Scales {
 }
 
 /// Builds the path and the flow.
-fn setup(case: &Case, subject: &Subject, scales: &Scales, cell: &Cell) -> Result<Setup> {
+pub(super) fn setup(case: &Case, subject: &Subject, scales: &Scales, cell: &Cell) -> Result<Setup> {
     let path = &case.path;
     let mut flow = FlowSetup::bulk(&subject.name, configured(case, subject)?);
     flow.peer = subject.stack.and_then(|stack| stack.peer);
@@ -111,7 +111,7 @@ fn cue(spec: &TriggerSpec, scales: &Scales) -> Result<Trigger> {
     Ok(Trigger { entered, out_of, nth, after, what })
 }
 
-fn scales(case: &Case, subject: &Subject, cell: &Cell) -> Result<Scales> {
+pub(super) fn scales(case: &Case, subject: &Subject, cell: &Cell) -> Result<Scales> {
     let measurer = Measurer::new(Arc::new(RunSet::default()));
     let values_at = |mss: u32| {
         let mut values = cell.variables(mss);
@@ -139,7 +139,7 @@ fn configured(case: &Case, subject: &Subject) -> Result<AlgorithmConfig> {
 }
 
 /// Script of a run. If the case suppresses ProbeRTT and a stack's own controller cannot, the run ends at ProbeRTT.
-fn script(case: &Case, subject: &Subject, scales: &Scales) -> Result<Script> {
+pub(super) fn script(case: &Case, subject: &Subject, scales: &Scales) -> Result<Script> {
     let cue = |spec: &TriggerSpec| cue(spec, scales).map_err(Error::at(format!("cue at {:?}", spec.at)));
     let mut cues = case.cue.iter().map(cue).collect::<Result<Vec<_>, _>>()?;
     if is_cut_by_probe_rtt(case, subject) {

@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::file::{AxisSpec, FigureSpec, RibbonSpec, SeriesSpec};
-use crate::expect::{Curve, Measurer, RunView, csv, parse_labels, series};
+use crate::expect::{Curve, Measurer, RunSet, RunView, csv, parse_labels, series};
 use crate::{Error, Result};
 use bbrlab_report::{Axis, Figure, Panel, Region, Ribbon, Series};
 
@@ -33,8 +33,21 @@ pub(super) fn draw(spec: &FigureSpec, id: &str, source: &str, measurer: &Measure
         panels,
         ribbons: spec.ribbon.iter().map(|r| ribbon(r, &spec.x, measurer)).collect::<Result<_, _>>()?,
         regions: spec.region.iter().map(|r| Region { label: r.label.clone(), from: r.from, to: r.to }).collect(),
-        command: String::new(),
+        ..Figure::default()
     })
+}
+
+/// Returns the run behind a figure; `None` if it shows several, or none.
+pub(super) fn only_run<'a>(spec: &FigureSpec, runs: &'a RunSet) -> Option<&'a RunView> {
+    let series = || spec.panel.iter().flat_map(|panel| &panel.series);
+    if series().any(|series| series.over.is_some()) {
+        return None;
+    }
+    let measured = series().filter(|series| series.column.is_some()).map(|series| &series.run);
+    let names = measured.chain(spec.ribbon.iter().map(|ribbon| &ribbon.run));
+    let mut shown = names.map(|name| runs.run(name).ok());
+    let first = shown.next()??;
+    shown.all(|run| run.is_some_and(|run| run.name == first.name)).then_some(first)
 }
 
 fn axis(spec: &AxisSpec) -> Axis {
@@ -183,13 +196,17 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::expect::{RunSet, testing};
+    use crate::expect::testing;
 
-    fn figure(series: &str, x: &str) -> Result<Figure> {
-        let spec: FigureSpec = toml::from_str(&format!(
+    fn spec(series: &str, x: &str) -> FigureSpec {
+        toml::from_str(&format!(
             "title='t'\nread='r'\nx={{label='x'{x}}}\nribbon=[{{flow=0}}]\n[[panel]]\ny={{label='y'}}\nseries=[{{{series}}}]\n"
         ))
-        .unwrap();
+        .unwrap()
+    }
+
+    fn figure(series: &str, x: &str) -> Result<Figure> {
+        let spec = spec(series, x);
         let view = testing::two_flows();
         let runs = BTreeMap::from([("only".to_owned(), view)]);
         let files = BTreeMap::from([("d.csv".to_owned(), Arc::from("cc,x,y\na,1,2\nb,3,4\n"))]);
@@ -205,6 +222,17 @@ mod tests {
         let series = only_series("flow=0, column='goodput_mbps', bin=1", "");
         assert_eq!(series.x, [0.5, 1.5, 2.5, 3.5]);
         assert!(series.y.iter().all(|y| (y - 8.0).abs() < 1e-9));
+    }
+
+    #[test]
+    fn a_figure_of_one_run_names_it_and_one_of_several_does_not() {
+        let runs = BTreeMap::from([("only".to_owned(), testing::two_flows())]);
+        let set = RunSet { runs, ..RunSet::default() };
+        let name = |series: &str| only_run(&spec(series, ""), &set).map(|run| run.name.to_string());
+        assert_eq!(name("flow=0, column='rtt_ms'").as_deref(), Some("only"));
+        assert_eq!(name("points=[[0.0, 1.0]]").as_deref(), Some("only"), "its states are drawn");
+        assert_eq!(name("over='cc', value='r.jain()'"), None);
+        assert_eq!(name("run='other', flow=0, column='rtt_ms'"), None);
     }
 
     #[test]

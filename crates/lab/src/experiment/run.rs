@@ -12,6 +12,7 @@ use super::{Experiment, ExperimentOutcome, figure, verdict};
 use crate::expect::{Measurer, RunSet, RunView};
 use crate::{BoxError, Error, Result};
 use bbrlab_report::Table;
+use bbrlab_report::play::fragment;
 use bbrlab_sim::record::Output;
 use bbrlab_sim::scenario::Scenario;
 use bbrlab_sim::setup::Setup;
@@ -96,7 +97,13 @@ fn run_counting(
     for (index, spec) in experiment.file.figure.iter().enumerate() {
         let id = format!("{}-{}", experiment.id, index + 1);
         match figure::draw(spec, &id, &experiment.source, &measurer) {
-            Ok(figure) => figures.push(figure),
+            Ok(mut figure) => {
+                let run = figure::only_run(spec, measurer.runs());
+                let place = run.and_then(|run| planned.iter().position(|planned| *planned.name == *run.name));
+                let scenario = place.map(|place| serde_json::to_value(&resolved[place].0));
+                figure.play = scenario.and_then(Result::ok).map(|scenario| fragment(&scenario)).unwrap_or_default();
+                figures.push(figure);
+            }
             // A figure of a run that this backend lacks.
             Err(_) if !is_whole => {}
             Err(error) => return Err(at()(Error::at(format!("figure {:?}", spec.title))(error))),

@@ -13,6 +13,7 @@ use bbrlab_core::{NANOS_PER_SEC, Time};
 use bbrlab_stats::number::{or_dash, rate_unit, rounded};
 
 use super::model::{Axis, ClaimRow, Figure, Panel, Provenance, Report, Ribbon, Section, Series, Style, Table, Verdict};
+use super::play::fragment;
 use bbrlab_sim::record::result::{Expectation, FlowResult, RunResult};
 use bbrlab_sim::record::trace::{FlowTrace, Trace};
 use bbrlab_sim::setup::Setup;
@@ -58,6 +59,8 @@ struct Run<'a> {
     flows: Vec<(&'a FlowResult, &'a FlowTrace, String)>,
     /// Metrics of all flows.
     results: &'a [FlowResult],
+    /// Fragment of the playground's address for this run.
+    play: String,
 }
 
 impl<'a> Run<'a> {
@@ -70,6 +73,7 @@ impl<'a> Run<'a> {
             t_s: trace.t_ns.iter().map(|&t_ns| seconds(t_ns)).collect(),
             flows: flows.take(FLOWS_SHOWN).map(|((result, trace), key)| (result, trace, key)).collect(),
             results: &result.flows,
+            play: fragment(&result.scenario),
         }
     }
 
@@ -93,6 +97,7 @@ impl<'a> Run<'a> {
             x: self.time_axis(),
             panels: self.overview_panels(),
             ribbons: self.ribbons(),
+            play: self.play.clone(),
             ..Figure::default()
         })
     }
@@ -108,6 +113,7 @@ impl<'a> Run<'a> {
             x: self.time_axis(),
             panels: self.model_panels(),
             ribbons: self.ribbons(),
+            play: self.play.clone(),
             ..Figure::default()
         })
     }
@@ -438,6 +444,15 @@ mod tests {
         assert_eq!(goodput.y.unit, "Mbit/s");
         assert_eq!(goodput.series[0].x.len(), 21); // one per second, and the end
         assert!(goodput.series[0].y.iter().all(|y| (y - 8.0).abs() < 1e-9));
+    }
+
+    #[test]
+    fn each_figure_of_a_run_links_to_the_playground_unless_a_browser_cannot_run_it() {
+        let mut run = result(vec![flow("a", "bbr1")]);
+        let links = |run: &RunResult| crate::render(&page(run, &trace(1))).matches("/#json=%7B%22rate%22:%22").count();
+        assert_eq!(links(&run), 2);
+        run.scenario["on"] = "uml".into();
+        assert_eq!(links(&run), 0);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! regardless of the number in flight. For equal times the path comes before the flows, and those in their order.
 //!
 //! Where a packet's fate is known when it is offered, its departure is no event; on a constant path its arrival is none
-//! either: the receiver is then ahead of the clock, and its counters are read as of a time ([`Flow::received_by`]).
+//! either: the receiver is then ahead of the clock, and its counters are read as of a time (`Flow::received_by`).
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 mod capture;

@@ -5,7 +5,7 @@
 use std::fmt;
 
 use super::flow_options::OPTIONS;
-use super::keys::KEYS;
+use super::keys::{KEYS, Scenario};
 use crate::backend::{Backend, Stack};
 use crate::setup::{Capture, Setup};
 
@@ -23,6 +23,17 @@ pub(super) const UML: &[Backend] = &[Backend::Uml];
 pub(super) const KERNEL: &[Backend] = &[Backend::Kernel];
 /// s2n-quic.
 pub(super) const S2N: &[Backend] = &[Backend::Quic(Stack::S2n)];
+
+/// Returns the flag whose value the playground refuses, and the rule, if there is one in a scenario with its defaults.
+pub fn refused_by_playground(whole: &Scenario) -> Option<(&'static str, &'static str)> {
+    let has_trace = whole.trace.is_some() || whole.link.iter().any(|link| link.trace.is_some());
+    let rules = [
+        (whole.on != Backend::Sim, "--on", "a browser has no kernel; write sim"),
+        (whole.repeat > 1, "--repeat", "a page shows one seed; write 1, or use bbrlab run"),
+        (has_trace, "--trace", "a page reads no files; write a rate, or use bbrlab run"),
+    ];
+    rules.into_iter().find(|(is_refused, ..)| *is_refused).map(|(_, flag, rule)| (flag, rule))
+}
 
 /// Values of a key that some backends refuse.
 #[derive(Clone, Copy, Debug)]
