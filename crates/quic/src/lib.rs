@@ -27,3 +27,10 @@ pub use algorithm::algorithm;
 #[cfg(feature = "backend")]
 pub use error::StackError;
 pub use error::{Error, Result};
+
+/// Nanoseconds of a duration, without the products of 128 bits that `Duration::as_nanos` needs.
+#[cfg(any(feature = "noq", feature = "quinn"))]
+const fn nanos(duration: std::time::Duration) -> u64 {
+    let whole = duration.as_secs().saturating_mul(bbrlab_core::NANOS_PER_SEC);
+    whole.saturating_add(duration.subsec_nanos() as u64)
+}

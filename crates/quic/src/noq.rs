@@ -27,16 +27,16 @@
 use std::any::Any;
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use bbrlab_core::{AckInfo, AlgorithmConfig, Controller, Loss, OpenAck, PacketToken, Sent, Span, Time};
+use bbrlab_core::{AckBatch, AckInfo, AlgorithmConfig, Controller, Loss, OpenAck, PacketToken, Rate, Sent, Span, Time};
 use noq_proto::RttEstimator;
 use noq_proto::congestion::{self, ControllerFactory, ControllerMetrics};
 
-use crate::Result;
 use crate::settings::{Settings, setters};
+use crate::{Result, nanos};
 
 /// Time after which a packet can no longer be in transit. Ours: ten times the longest probe timeout of a satellite path.
 const FORGOTTEN: Span = Span::secs(60);
@@ -65,16 +65,16 @@ impl Factory {
     pub fn make(&self, now: Instant, mtu: u16) -> Adapter {
         let made = self.made.fetch_add(1, Ordering::Relaxed) + 1;
         let initial_window = self.settings.initial_bytes(mtu.into());
-        Adapter(Mutex::new(Flow {
+        Adapter::of(Flow {
             cc: self.settings.controller(mtu.into(), made),
             epoch: now,
             now: Time::ZERO,
             newest: now,
             initial_window,
             sent: VecDeque::new(),
-            acked: Vec::new(),
+            batch: None,
             open: None,
-        }))
+        })
     }
 }
 
@@ -85,8 +85,22 @@ impl ControllerFactory for Factory {
 }
 
 /// Controller of one path. noq reads windows and rates through shared references, and reading may end an ACK: hence the lock,
-/// which only those calls take.
-pub struct Adapter(Mutex<Flow>);
+/// which only the first reading after a change takes.
+pub struct Adapter {
+    flow: Mutex<Flow>,
+    outputs: Outputs,
+}
+
+/// What noq reads for each packet.
+#[derive(Default)]
+struct Outputs {
+    /// True if they are those of the present state.
+    are_known: AtomicBool,
+    window: AtomicU64,
+    /// Bytes per second; 0: none.
+    pacing_rate: AtomicU64,
+    send_quantum: AtomicU64,
+}
 
 /// A packet in transit. Numbers are reused across packet-number spaces, so the send time is part of the key.
 #[derive(Clone, Copy, Debug)]
@@ -107,8 +121,8 @@ struct Flow {
     initial_window: u64,
     /// Packets in order of transmission.
     sent: VecDeque<Packet>,
-    /// Packets of the ACK being processed; kept to reuse its memory.
-    acked: Vec<Packet>,
+    /// The packets of the ACK being processed.
+    batch: Option<AckBatch>,
     /// An ACK whose losses may still be reported.
     open: Option<OpenAck>,
 }
@@ -124,16 +138,16 @@ impl Clone for Adapter {
     fn clone(&self) -> Self {
         let mut flow = self.lock();
         flow.end_ack();
-        Self(Mutex::new(Flow {
+        Self::of(Flow {
             cc: flow.cc.clone(),
             epoch: flow.epoch,
             now: flow.now,
             newest: flow.newest,
             initial_window: flow.initial_window,
             sent: VecDeque::new(),
-            acked: Vec::new(),
+            batch: None,
             open: None,
-        }))
+        })
     }
 }
 
@@ -142,36 +156,35 @@ impl Flow {
     #[inline]
     fn at(&mut self, moment: Instant) -> Time {
         if moment > self.newest {
-            let since = moment.saturating_duration_since(self.epoch).as_nanos();
-            (self.newest, self.now) = (moment, Time::nanos(u64::try_from(since).unwrap_or(u64::MAX)));
+            (self.newest, self.now) = (moment, Time::nanos(nanos(moment.saturating_duration_since(self.epoch))));
         }
         self.now
     }
 
-    fn on_sent(&mut self, now: Instant, bytes: u16, number: u64) {
+    /// Records a packet. Returns true if it may have changed the outputs.
+    fn on_sent(&mut self, now: Instant, bytes: u16, number: u64) -> bool {
+        let changes = self.open.is_some() || self.cc.in_flight().bytes == 0;
         self.end_ack();
         let at = self.at(now);
         let token = self.cc.on_sent(at, &Sent::packet(bytes.into()));
         self.sent.push_back(Packet { number, sent: now, token, is_done: false });
+        changes
     }
 
     fn on_ack(&mut self, now: Instant, sent: Instant, number: u64) {
         self.end_ack();
-        self.at(now);
+        let now = self.at(now);
         if let Some(packet) = self.take(sent, number) {
-            self.acked.push(packet);
+            let batch = self.batch.get_or_insert_with(|| self.cc.begin_ack(now));
+            batch.delivered(&packet.token, packet.number);
         }
     }
 
     fn on_end_acks(&mut self, now: Instant, in_flight: u64, app_limited: bool) {
         self.end_ack();
-        if !self.acked.is_empty() {
-            let now = self.at(now);
-            let mut ack = self.cc.begin_ack(now);
-            for packet in self.acked.drain(..) {
-                ack.delivered(&packet.token, packet.number);
-            }
-            self.open = Some(self.cc.on_delivered(ack));
+        self.at(now);
+        if let Some(batch) = self.batch.take() {
+            self.open = Some(self.cc.on_delivered(batch));
         }
         let ours = self.cc.in_flight().bytes;
         if ours > in_flight {
@@ -267,13 +280,41 @@ impl Flow {
 }
 
 impl Adapter {
-    fn lock(&self) -> MutexGuard<'_, Flow> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn of(flow: Flow) -> Self {
+        Self { flow: Mutex::new(flow), outputs: Outputs::default() }
     }
 
+    fn lock(&self) -> MutexGuard<'_, Flow> {
+        self.flow.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The flow, for a call that may change the outputs.
     #[inline]
     fn flow(&mut self) -> &mut Flow {
-        self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
+        *self.outputs.are_known.get_mut() = false;
+        self.flow.get_mut().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The outputs of the present state.
+    // The atomics give no order of their own: noq changes a controller only through an exclusive reference.
+    #[inline]
+    fn outputs(&self) -> &Outputs {
+        if !self.outputs.are_known.load(Ordering::Relaxed) {
+            self.update_outputs();
+        }
+        debug_assert_eq!(self.outputs.window.load(Ordering::Relaxed), self.lock().cc.cwnd_bytes(), "a stale window");
+        &self.outputs
+    }
+
+    #[cold]
+    fn update_outputs(&self) {
+        let mut flow = self.lock();
+        flow.end_ack();
+        let rate = if flow.cc.needs_pacing() { flow.cc.pacing_rate() } else { None };
+        self.outputs.window.store(flow.cc.cwnd_bytes(), Ordering::Relaxed);
+        self.outputs.pacing_rate.store(rate.map_or(0, Rate::as_bytes_per_sec), Ordering::Relaxed);
+        self.outputs.send_quantum.store(flow.cc.send_quantum(), Ordering::Relaxed);
+        self.outputs.are_known.store(true, Ordering::Relaxed);
     }
 
     /// Records the acknowledgement of a packet: [`congestion::Controller::on_ack`] without its unused arguments, for callers
@@ -292,7 +333,10 @@ impl Adapter {
 
 impl congestion::Controller for Adapter {
     fn on_packet_sent(&mut self, now: Instant, bytes: u16, pn: u64) {
-        self.flow().on_sent(now, bytes, pn);
+        let flow = self.flow.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if flow.on_sent(now, bytes, pn) {
+            *self.outputs.are_known.get_mut() = false;
+        }
     }
 
     fn on_cwnd_limited(&mut self) {
@@ -349,24 +393,21 @@ impl congestion::Controller for Adapter {
         flow.end_ack();
         // The threshold is the number of packets that may arrive without an ACK.
         let packets = u32::try_from(ack_eliciting_threshold.saturating_add(1)).unwrap_or(u32::MAX);
-        let delay = u64::try_from(requested_max_ack_delay.as_nanos()).unwrap_or(u64::MAX);
-        flow.cc.on_ack_frequency(packets, Span::nanos(delay));
+        flow.cc.on_ack_frequency(packets, Span::nanos(nanos(requested_max_ack_delay)));
     }
 
     fn window(&self) -> u64 {
-        let mut flow = self.lock();
-        flow.end_ack();
-        flow.cc.cwnd_bytes()
+        self.outputs().window.load(Ordering::Relaxed)
     }
 
     fn metrics(&self) -> ControllerMetrics {
-        let mut flow = self.lock();
-        flow.end_ack();
+        let outputs = self.outputs();
         let mut metrics = ControllerMetrics::default();
-        metrics.congestion_window = flow.cc.cwnd_bytes();
-        if flow.cc.needs_pacing() {
-            metrics.pacing_rate = flow.cc.pacing_rate().map(|rate| rate.as_bytes_per_sec());
-            metrics.send_quantum = Some(flow.cc.send_quantum());
+        metrics.congestion_window = outputs.window.load(Ordering::Relaxed);
+        let rate = outputs.pacing_rate.load(Ordering::Relaxed);
+        if rate > 0 {
+            metrics.pacing_rate = Some(rate);
+            metrics.send_quantum = Some(outputs.send_quantum.load(Ordering::Relaxed));
         }
         metrics
     }

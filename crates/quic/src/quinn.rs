@@ -46,8 +46,8 @@ use std::time::Instant;
 use bbrlab_core::{AckBatch, AckInfo, AlgorithmConfig, Controller, OpenAck, Time};
 use quinn_proto::congestion::{self, ControllerFactory, ControllerMetrics};
 
-use crate::Result;
 use crate::settings::{Settings, setters};
+use crate::{Result, nanos};
 
 #[cfg(not(bbrlab_quinn_patched))]
 mod batches;
@@ -166,8 +166,7 @@ impl Flow {
     #[inline]
     fn at(&mut self, moment: Instant) -> Time {
         if moment > self.newest {
-            let since = moment.saturating_duration_since(self.epoch).as_nanos();
-            (self.newest, self.now) = (moment, Time::nanos(u64::try_from(since).unwrap_or(u64::MAX)));
+            (self.newest, self.now) = (moment, Time::nanos(nanos(moment.saturating_duration_since(self.epoch))));
         }
         self.now
     }
