@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from bbrlab._record import Record
 
-__all__ = ["Bottleneck", "Distribution", "Expectation", "Flow", "Group", "Model", "Run"]
+__all__ = ["Bottleneck", "Distribution", "Expectation", "Flow", "Group", "Model", "ProbeResult", "Responsiveness", "Run"]
 
 
 class Distribution(Record):
@@ -31,6 +31,23 @@ class Distribution(Record):
     """99th percentile."""
     max: float
     """Largest."""
+
+
+class Responsiveness(Record):
+    """Responsiveness by draft-ietf-ippm-responsiveness-09, in round trips per minute. Each term is 60000 over the mean, in ms, of
+    the lowest 95 % of the samples.
+    """
+
+    __slots__ = ()
+
+    rpm: float
+    """Mean of `foreign` and `loaded`."""
+    foreign: float
+    """Term of new connections, from the probe's RTTs: TCP's handshake, TLS's and the request each count as one such RTT."""
+    loaded: float
+    """Term of requests on the loaded connections, from the RTTs of the bulk flows' ACKs. The wait in a sender's own buffer and
+    behind a retransmission is not part of it.
+    """
 
 
 class Model(Record):
@@ -99,6 +116,26 @@ class Bottleneck(Record):
     """
 
 
+class ProbeResult(Record):
+    """The lag probe's figures over the measured time."""
+
+    __slots__ = ()
+    _kinds: ClassVar[dict[str, type[Any]]] = {"rtt_ms": Distribution, "rpm": Responsiveness}
+
+    interval_s: float
+    """Interval between two probes."""
+    sent: int
+    """Probes sent whose echo could have arrived by the end."""
+    lost: int
+    """Probes without an echo."""
+    loss_ratio: float
+    """lost / sent."""
+    rtt_ms: Distribution | None
+    """RTT of each echoed probe; None where none was echoed."""
+    rpm: Responsiveness | None
+    """Responsiveness under load; None without an echo or without a bulk flow."""
+
+
 class Flow(Record):
     """One flow's figures over the measured time."""
 
@@ -144,7 +181,7 @@ class Run(Record):
     """Figures of one run. The caller that holds `scenario` and `expect` fills them in."""
 
     __slots__ = ()
-    _kinds: ClassVar[dict[str, type[Any]]] = {"bottleneck": Bottleneck, "flows": Flow, "groups": Group, "expect": Expectation}
+    _kinds: ClassVar[dict[str, type[Any]]] = {"bottleneck": Bottleneck, "flows": Flow, "probe": ProbeResult, "groups": Group, "expect": Expectation}
 
     schema: int
     """Number of this schema."""
@@ -176,6 +213,8 @@ class Run(Record):
     """
     flows: list[Flow]
     """One entry per flow."""
+    probe: ProbeResult | None
+    """The lag probe's figures; None without one."""
     groups: list[Group]
     """One entry per algorithm."""
     expect: list[Expectation]

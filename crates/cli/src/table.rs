@@ -6,7 +6,7 @@ use std::fmt::Write;
 use std::io::IsTerminal;
 
 use bbrlab_sim::metrics::CONVERGED;
-use bbrlab_sim::record::result::{Expectation, FlowResult, RunResult};
+use bbrlab_sim::record::result::{Expectation, FlowResult, ProbeResult, RunResult};
 use bbrlab_sim::record::trace::Trace;
 use bbrlab_stats::number::{ms, percent, rate, seconds};
 use bbrlab_stats::plural::counted;
@@ -86,6 +86,7 @@ pub fn run(result: &RunResult, trace: &Trace, style: Style) -> String {
     }
     text.push('\n');
     text.push_str(&bottleneck(result));
+    text.push_str(&result.probe.as_ref().map_or_else(String::new, probe));
     text.push_str(&links(result, trace));
     text.push_str(&sparks(trace));
     text
@@ -213,6 +214,29 @@ fn bottleneck(result: &RunResult) -> String {
     text
 }
 
+/// One line on the lag probe, and one on responsiveness.
+fn probe(probe: &ProbeResult) -> String {
+    let lost = format!("{} of {} lost ({})", probe.lost, counted(probe.sent, "probe"), percent(probe.loss_ratio));
+    let mut text = match &probe.rtt_ms {
+        Some(rtt) => format!(
+            "probe       RTT {} ms p50, {} p95, {} p99, {} max; {lost}\n",
+            ms(rtt.p50),
+            ms(rtt.p95),
+            ms(rtt.p99),
+            ms(rtt.max)
+        ),
+        None => format!("probe       no echo; {lost}\n"),
+    };
+    if let Some(rpm) = &probe.rpm {
+        let _ = writeln!(
+            text,
+            "RPM         {:.0} round trips a minute: {:.0} of the probe, {:.0} on the loaded connections",
+            rpm.rpm, rpm.foreign, rpm.loaded
+        );
+    }
+    text
+}
+
 /// True if two flows overlap for some whole second after the last start. Their shares of it can then be compared.
 fn share_a_second(result: &RunResult) -> bool {
     let last_start = result.flows.iter().map(|flow| flow.start_s.ceil()).fold(0.0, f64::max);
@@ -333,9 +357,20 @@ pub fn repeated(document: &Value, style: Style) -> String {
     }
     let link = &summary["bottleneck"];
     let runs = document["runs"].as_array().map_or(0, Vec::len);
+    let probe = &summary["probe"];
+    let lag = match probe.is_object() {
+        true => format!(
+            "\nprobe       RTT p50 {} ms, p95 {}; lost {}; RPM {}",
+            figure(&probe["rtt_ms"]["p50"], &ms),
+            figure(&probe["rtt_ms"]["p95"], &ms),
+            figure(&probe["loss_ratio"], &percent),
+            figure(&probe["rpm"]["rpm"], &|rpm| format!("{rpm:.0}")),
+        ),
+        false => String::new(),
+    };
     let _ = writeln!(
         shown,
-        "\nbottleneck  {} used; queue p95 {} ms; dropped {}\nmedians of {runs} runs with 95 % bootstrap intervals{}",
+        "\nbottleneck  {} used; queue p95 {} ms; dropped {}{lag}\nmedians of {runs} runs with 95 % bootstrap intervals{}",
         figure(&link["utilisation"], &percent),
         figure(&link["queue_ms"]["p95"], &ms),
         figure(&link["drop_ratio"], &percent),

@@ -23,6 +23,8 @@ pub struct Setup {
     pub warmup: Time,
     /// Seed of all random numbers.
     pub seed: u64,
+    /// Interval of the lag probe's packets; `None` sends none.
+    pub probe: Option<Span>,
     /// Grid of the recorded series; `None` records none.
     pub sample: Option<Span>,
     /// Packet recording.
@@ -372,6 +374,7 @@ impl Setup {
             duration: Time::ZERO + duration,
             warmup: Time::ZERO,
             seed: 1,
+            probe: None,
             sample: None,
             capture: Capture::Off,
             links: vec![LinkConfig::drop_tail(rate, buffer)],

@@ -9,6 +9,7 @@ use super::flow::{FlowView, GroupView, LinkView, probe_rtt_scatter_s};
 use super::run::RunView;
 use super::{Curve, objective, population, series};
 use crate::{Error, Result};
+use bbrlab_sim::record::result::{Distribution, ProbeResult};
 use bbrlab_stats::known_mean;
 use bbrlab_stats::quantile::interpolated_percentile;
 
@@ -61,6 +62,15 @@ fn parts_of_a_run(engine: &mut Engine) {
         .register_fn("bottleneck", |run: &mut RunView| LinkView { run: run.clone(), index: run.setup.bottleneck });
 }
 
+/// A figure of the run's probe; NaN without one.
+fn probe(run: &RunView, figure: impl Fn(&ProbeResult) -> Option<f64>) -> f64 {
+    run.output.result.probe.as_ref().and_then(figure).unwrap_or(f64::NAN)
+}
+
+fn probe_ms(run: &RunView, figure: impl Fn(&Distribution) -> f64) -> f64 {
+    probe(run, |probe| probe.rtt_ms.as_ref().map(&figure))
+}
+
 fn run_figures(engine: &mut Engine) {
     engine
         .register_fn("goodput_mbps", |run: &mut RunView| run.output.result.total_goodput_bps() / 1e6)
@@ -76,6 +86,11 @@ fn run_figures(engine: &mut Engine) {
         .register_fn("queue_p95_ms", |run: &mut RunView| run.output.result.bottleneck.queue_ms.p95)
         .register_fn("queue_p99_ms", |run: &mut RunView| run.output.result.bottleneck.queue_ms.p99)
         .register_fn("queue_max_ms", |run: &mut RunView| run.output.result.bottleneck.queue_ms.max)
+        .register_fn("probe_p50_ms", |run: &mut RunView| probe_ms(run, |rtt| rtt.p50))
+        .register_fn("probe_p95_ms", |run: &mut RunView| probe_ms(run, |rtt| rtt.p95))
+        .register_fn("probe_p99_ms", |run: &mut RunView| probe_ms(run, |rtt| rtt.p99))
+        .register_fn("probe_loss_ratio", |run: &mut RunView| probe(run, |probe| Some(probe.loss_ratio)))
+        .register_fn("rpm", |run: &mut RunView| probe(run, |probe| Some(probe.rpm.as_ref()?.rpm)))
         .register_fn("rate_mbps", |run: &mut RunView| run.rate_mbps())
         .register_fn("rtprop_ms", |run: &mut RunView| run.rtprop_ms())
         .register_fn("bdp_bytes", |run: &mut RunView| run.bdp_bytes())

@@ -95,6 +95,7 @@ pub fn two_flows() -> RunView {
         t_ns: (0..9).map(|i| i * SECOND_NS / 2).collect(),
         flows: vec![flow_trace(500_000, states), flow_trace(125_000, vec![at(100, State::SlowStart)])],
         links: vec![link],
+        probe: Vec::new(),
     };
     let result = RunResult {
         schema: SCHEMA,
@@ -122,6 +123,7 @@ pub fn two_flows() -> RunView {
             Group { cc: "cubic".into(), flows: 1, goodput_bps: 2e6, share: 0.2 },
         ],
         expect: Vec::new(),
+        probe: None,
         provenance: None,
     };
     RunView::new("only", Arc::new(setup()), Arc::new(Output { result, trace, packets: Packets::default() }))

@@ -65,6 +65,7 @@ pub(crate) mod testing {
             t_ns: vec![0, 10_000_000, 20_000_000],
             flows: vec![flow(10, State::Startup), flow(20, State::SlowStart)],
             links: vec![link],
+            probe: Vec::new(),
         };
         (setup, result(), trace)
     }
@@ -104,6 +105,7 @@ pub(crate) mod testing {
             convergence_s: None,
             flows: vec![flow("bbr1#0", "bbr1"), flow("peer", "cubic")],
             groups: Vec::new(),
+            probe: None,
             expect: Vec::new(),
             provenance: None,
         }

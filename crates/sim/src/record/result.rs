@@ -44,6 +44,9 @@ pub struct RunResult {
     pub convergence_s: Option<f64>,
     /// One entry per flow.
     pub flows: Vec<FlowResult>,
+    /// The lag probe's figures; null without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probe: Option<ProbeResult>,
     /// One entry per algorithm.
     pub groups: Vec<Group>,
     /// Expectations, with verdicts.
@@ -110,6 +113,36 @@ pub struct Distribution {
     pub p99: f64,
     /// Largest.
     pub max: f64,
+}
+
+/// The lag probe's figures over the measured time.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+pub struct ProbeResult {
+    /// Interval between two probes.
+    pub interval_s: f64,
+    /// Probes sent whose echo could have arrived by the end.
+    pub sent: u64,
+    /// Probes without an echo.
+    pub lost: u64,
+    /// lost / sent.
+    pub loss_ratio: f64,
+    /// RTT of each echoed probe; null where none was echoed.
+    pub rtt_ms: Option<Distribution>,
+    /// Responsiveness under load; null without an echo or without a bulk flow.
+    pub rpm: Option<Responsiveness>,
+}
+
+/// Responsiveness by draft-ietf-ippm-responsiveness-09, in round trips per minute. Each term is 60000 over the mean, in ms, of
+/// the lowest 95 % of the samples.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+pub struct Responsiveness {
+    /// Mean of `foreign` and `loaded`.
+    pub rpm: f64,
+    /// Term of new connections, from the probe's RTTs: TCP's handshake, TLS's and the request each count as one such RTT.
+    pub foreign: f64,
+    /// Term of requests on the loaded connections, from the RTTs of the bulk flows' ACKs. The wait in a sender's own buffer and
+    /// behind a retransmission is not part of it.
+    pub loaded: f64,
 }
 
 /// One flow's figures over the measured time.

@@ -115,6 +115,7 @@ pub fn summarise(setup: &Setup, on: &str, end: Time, flows: &[FlowCounts<'_>], l
         convergence_s: convergence(setup, end, flows),
         groups: groups(&results, interval_s),
         flows: results,
+        probe: None,
         expect: Vec::new(),
         provenance: None,
     }

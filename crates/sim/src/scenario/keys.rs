@@ -12,7 +12,7 @@ use super::flow::FlowSpec;
 use super::model::{ExpectSpec, LinkSpec};
 use super::presets::Preset;
 use super::schedule::Schedule;
-use super::support::{KERNEL, KERNELS, Refusal, STACKS, UML};
+use super::support::{KERNEL, KERNELS, NOT_SIM, Refusal, STACKS, UML};
 use super::text::TextError;
 use super::units::{BitRate, BufferSize, Ratio, TimeSpan};
 use super::values::{AckHold, DemandLink, Jitter, LossModel, TokenBucket};
@@ -237,6 +237,11 @@ scenario_keys! {
     link: Vec<LinkSpec> = Vec::new();
     Table
 
+    /// Flows and a probe by name, as in rrul; keys beside it replace its own. `bbrlab list workloads` has the names and sources
+    #[serde(skip_serializing_if = "Option::is_none")]
+    workload: Option<String> = None;
+    Run "NAME", default "", set |scenario, text| Preset::workload(text)?.apply(scenario)?;
+
     /// A flow, or several of the same kind: CC[*N][@START[+STEP]][,KEY=VALUE…], as in bbr1*6@0s+2s (repeatable)
     ///
     /// `bbrlab list keys` lists the keys of a flow; every other key is a parameter of the algorithm: see
@@ -245,6 +250,12 @@ scenario_keys! {
     Run "FLOW", default "bbr1", set |scenario, text| scenario.flow.push(text.parse()?);
     example &["--flow", "bbr1*2@0s+1s", "--flow", "cubic", "--flow", "reno"];
     refused &[TOO_MANY_FLOWS, NO_KERNEL_ALGORITHM, NO_KERNEL_PROGRAM, TCP_MODEL, TOO_MANY_CONNECTIONS];
+
+    /// Interval of a lag probe: small packets that the receiver echoes, as in 20ms; adds their RTT and the run's RPM
+    #[serde(skip_serializing_if = "Option::is_none")]
+    probe: Option<TimeSpan> = None;
+    Run "TIME", default "", set |scenario, text| scenario.probe = Some(text.parse()?);
+    refused &[PROBE];
 
     /// Flows that arrive at random
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -359,6 +370,14 @@ const DUALPI2: Refusal = Refusal {
     why: "this kernel has no dualpi2, which Linux has from 6.17 on",
     holds: |setup| link(setup, |link| matches!(&link.aqm, Aqm::DualPi2(_)), "dualpi2"),
     example: &["--aqm", "dualpi2"],
+};
+
+const PROBE: Refusal = Refusal {
+    on: NOT_SIM,
+    values: "all",
+    why: "only the simulator sends probes; measure with ping or crusader behind `bbrlab emulate`",
+    holds: |setup| setup.probe.map(|interval| format!("a probe every {} µs", interval.as_micros())),
+    example: &["--probe", "20ms"],
 };
 
 const HELD_ACKS: Refusal = Refusal {

@@ -29,7 +29,7 @@ pub use keys::{KEYS, Key, KeyGroup, Scenario, key};
 #[cfg(feature = "schema")]
 pub use model::schema;
 pub use model::{ExpectSpec, LinkSpec};
-pub use presets::{PRESETS, Preset};
+pub use presets::{PRESETS, Preset, WORKLOADS};
 pub use read::{Problem, ReadError, read, read_toml};
 pub use resolve::{TraceReadError, TraceReader};
 pub use schedule::{Schedule, Step};

@@ -263,6 +263,7 @@ pub fn setup(seed: u64, case: u64) -> Setup {
         duration,
         warmup: if dice.one_in(3) { Time::nanos(dice.0.below(duration.as_nanos())) } else { Time::ZERO },
         seed: dice.0.next_u64(),
+        probe: None,
         sample: dice.one_in(2).then(|| Span::nanos(duration.as_nanos() / 50 + 1)),
         bottleneck: dice.0.below(links.len() as u64) as usize,
         schedule: dice.schedule(duration, rate, rtt, &links),
@@ -275,6 +276,7 @@ pub fn setup(seed: u64, case: u64) -> Setup {
         let flow = dice.flow(index, &setup, rate);
         setup.flows.push(flow);
     }
+    setup.probe = dice.one_in(4).then(|| dice.span(Span::millis(1), Span::millis(100)));
     setup
 }
 

@@ -1,0 +1,4 @@
+//! Applications whose users feel the network: what they send, and the figures by which they are judged.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+pub mod probe;
