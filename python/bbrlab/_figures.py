@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from bbrlab._record import Record
 
-__all__ = ["Bottleneck", "Distribution", "Expectation", "Flow", "Group", "Model", "ProbeResult", "Responsiveness", "Run"]
+__all__ = ["Bottleneck", "CallResult", "Distribution", "Expectation", "Flow", "Group", "Model", "ProbeResult", "Responsiveness", "Run", "VideoResult"]
 
 
 class Distribution(Record):
@@ -48,6 +48,38 @@ class Responsiveness(Record):
     """Term of requests on the loaded connections, from the RTTs of the bulk flows' ACKs. The wait in a sender's own buffer and
     behind a retransmission is not part of it.
     """
+
+
+class VideoResult(Record):
+    """A video's figures from the flow's start to its end."""
+
+    __slots__ = ()
+
+    rule: str
+    """The player's rule for the bitrate: `buffer` or `throughput`."""
+    startup_s: float | None
+    """Time from the SYN to the first picture; None if there was none."""
+    stalls: int
+    """Interruptions of playback."""
+    stalled_s: float
+    """Time spent in interruptions."""
+    played_s: float
+    """Media played."""
+    segments: int
+    """Segments that have arrived."""
+    bytes: int
+    """Their bytes."""
+    bitrate_bps: float
+    """Mean bitrate of these segments."""
+    switches: int
+    """Changes of the bitrate."""
+    qoe: float
+    """Quality of experience, in kbit/s for each segment: Yin et al., SIGCOMM 2015, linear quality and balanced weights. It is the
+    mean bitrate less the mean change of the bitrate, and less 3000 times the seconds of stall and start-up delay over the number
+    of segments.
+    """
+    latency_s: float | None
+    """Latency of live video at the end: the target, start-up delay and stalls together; None for video on demand."""
 
 
 class Model(Record):
@@ -136,11 +168,33 @@ class ProbeResult(Record):
     """Responsiveness under load; None without an echo or without a bulk flow."""
 
 
+class CallResult(Record):
+    """A call's figures over its whole life."""
+
+    __slots__ = ()
+    _kinds: ClassVar[dict[str, type[Any]]] = {"delay_ms": Distribution}
+
+    frames: int
+    """Frames that have arrived, or whose deadline has passed."""
+    late: int
+    """Frames that did not arrive within the deadline."""
+    late_ratio: float
+    """late / frames."""
+    deadline_ms: float
+    """Deadline: longest delay of a frame in time."""
+    delay_ms: Distribution | None
+    """Delay from the capture of each frame to the arrival of its last byte; None where none has arrived."""
+    mos: float
+    """Mean opinion score of a G.711 call that plays each packet at the deadline and loses the late ones: E-model as simplified by
+    Cole and Rosenbluth, CCR 2001; 1 (bad) to 4.5.
+    """
+
+
 class Flow(Record):
     """One flow's figures over the measured time."""
 
     __slots__ = ()
-    _kinds: ClassVar[dict[str, type[Any]]] = {"rtt_ms": Distribution, "model": Model}
+    _kinds: ClassVar[dict[str, type[Any]]] = {"rtt_ms": Distribution, "call": CallResult, "video": VideoResult, "model": Model}
 
     name: str
     """Name of the flow."""
@@ -171,6 +225,10 @@ class Flow(Record):
     fct_s: float | None
     """Time from the SYN to the last payload byte at the receiver (mean over responses for request/response); None while unfinished.
     """
+    call: CallResult | None
+    """The call's figures; None for other traffic."""
+    video: VideoResult | None
+    """The video's figures; None for other traffic."""
     state_s: Record
     """Time spent in each state."""
     model: Model

@@ -86,6 +86,7 @@ pub fn run(result: &RunResult, trace: &Trace, style: Style) -> String {
     }
     text.push('\n');
     text.push_str(&bottleneck(result));
+    text.push_str(&applications(result));
     text.push_str(&result.probe.as_ref().map_or_else(String::new, probe));
     text.push_str(&links(result, trace));
     text.push_str(&sparks(trace));
@@ -210,6 +211,46 @@ fn bottleneck(result: &RunResult) -> String {
             }
             None => writeln!(text),
         };
+    }
+    text
+}
+
+/// One line on each call and video.
+fn applications(result: &RunResult) -> String {
+    let mut text = String::new();
+    for flow in result.flows.iter().take(FLOWS_SHOWN) {
+        if let Some(call) = &flow.call {
+            let _ = writeln!(
+                text,
+                "call        {}: {} of {} later than {} ms ({}); {}MOS {:.2}",
+                flow.name,
+                call.late,
+                counted(call.frames, "frame"),
+                ms(call.deadline_ms),
+                percent(call.late_ratio),
+                call.delay_ms.as_ref().map_or_else(String::new, |delay| format!(
+                    "delay {} ms p50, {} p95; ",
+                    ms(delay.p50),
+                    ms(delay.p95)
+                )),
+                call.mos,
+            );
+        }
+        if let Some(video) = &flow.video {
+            let started =
+                video.startup_s.map_or("never started".to_owned(), |s| format!("started after {}", seconds(s)));
+            let latency = video.latency_s.map_or_else(String::new, |s| format!("; latency {}", seconds(s)));
+            let _ = writeln!(
+                text,
+                "video       {}: {started}; {} of {} in all; {} mean bitrate, {}; QoE {:.0}{latency}",
+                flow.name,
+                counted(video.stalls, "stall"),
+                seconds(video.stalled_s),
+                rate(video.bitrate_bps),
+                counted(video.switches, "change"),
+                video.qoe,
+            );
+        }
     }
     text
 }

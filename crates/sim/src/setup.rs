@@ -7,6 +7,8 @@ use std::sync::{Arc, LazyLock};
 
 use bbrlab_core::{ALGORITHMS, AlgorithmConfig, Rate, Span, Time};
 
+use crate::apps::call::CallSetup;
+use crate::apps::video::VideoSetup;
 use crate::backend::{Stack, kernel_cc};
 use crate::link::{AckAggregation, Buffer, LinkConfig, Loss};
 use crate::metrics::secs;
@@ -208,8 +210,6 @@ pub enum Rwnd {
 pub enum Traffic {
     /// As much data as the transport accepts.
     Bulk,
-    /// This many bytes, then the flow ends.
-    Size(u64),
     /// Bulk for `on`, silence for `off`, repeatedly.
     OnOff {
         /// Length of a busy period.
@@ -226,6 +226,8 @@ pub enum Traffic {
         /// Unit of each write in bytes: 1, or a packet's payload to avoid short packets. Not 0.
         unit: u32,
     },
+    /// This many bytes, then the flow ends.
+    Size(u64),
     /// Responses of `size` bytes over one connection, each requested `think` after the previous one arrived.
     RequestResponse {
         /// Bytes of a response.
@@ -235,6 +237,10 @@ pub enum Traffic {
     },
     /// Responses of given sizes over one connection, then the flow ends. The run ends with the last such flow.
     Objects(Arc<[Object]>),
+    /// Frames at a fixed rate, each with a deadline.
+    Call(CallSetup),
+    /// Video segments, each requested by the player at a bitrate of its choice.
+    Video(Arc<VideoSetup>),
 }
 
 /// One response of [`Traffic::Objects`].

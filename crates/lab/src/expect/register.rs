@@ -9,7 +9,7 @@ use super::flow::{FlowView, GroupView, LinkView, probe_rtt_scatter_s};
 use super::run::RunView;
 use super::{Curve, objective, population, series};
 use crate::{Error, Result};
-use bbrlab_sim::record::result::{Distribution, ProbeResult};
+use bbrlab_sim::record::result::{Distribution, FlowResult, ProbeResult, VideoResult};
 use bbrlab_stats::known_mean;
 use bbrlab_stats::quantile::interpolated_percentile;
 
@@ -140,7 +140,7 @@ fn run_windows(engine: &mut Engine) {
 
 fn flow_figures(engine: &mut Engine) {
     /// Registers a metric of a flow over the whole run.
-    fn figure(engine: &mut Engine, name: &str, pick: fn(&bbrlab_sim::record::result::FlowResult) -> f64) {
+    fn figure(engine: &mut Engine, name: &str, pick: impl Fn(&FlowResult) -> f64 + Send + Sync + Copy + 'static) {
         engine.register_fn(name, move |flow: &mut FlowView| -> MeasureResult { flow.result().map(pick).map_err(fail) });
     }
     engine.register_type_with_name::<FlowView>("Flow");
@@ -156,6 +156,17 @@ fn flow_figures(engine: &mut Engine) {
     figure(engine, "retransmit_ratio", |f| f.retransmit_ratio);
     figure(engine, "drop_ratio", |f| f.drop_ratio.unwrap_or(f64::NAN));
     figure(engine, "fct_s", |f| f.fct_s.unwrap_or(f64::NAN));
+    let video = |f: &FlowResult, pick: fn(&VideoResult) -> f64| f.video.as_ref().map_or(f64::NAN, pick);
+    figure(engine, "startup_s", move |f| video(f, |video| video.startup_s.unwrap_or(f64::NAN)));
+    figure(engine, "stalls", move |f| video(f, |video| video.stalls as f64));
+    figure(engine, "stalled_s", move |f| video(f, |video| video.stalled_s));
+    figure(engine, "played_s", move |f| video(f, |video| video.played_s));
+    figure(engine, "bitrate_mbps", move |f| video(f, |video| video.bitrate_bps / 1e6));
+    figure(engine, "switches", move |f| video(f, |video| video.switches as f64));
+    figure(engine, "qoe", move |f| video(f, |video| video.qoe));
+    figure(engine, "latency_s", move |f| video(f, |video| video.latency_s.unwrap_or(f64::NAN)));
+    figure(engine, "late_ratio", |f| f.call.as_ref().map_or(f64::NAN, |call| call.late_ratio));
+    figure(engine, "mos", |f| f.call.as_ref().map_or(f64::NAN, |call| call.mos));
     figure(engine, "rto", |f| f.rto as f64);
     figure(engine, "spurious_retransmits", |f| f.spurious_retransmits as f64);
     figure(engine, "bytes", |f| f.bytes as f64);

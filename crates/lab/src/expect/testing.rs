@@ -66,6 +66,8 @@ fn flow_result(name: &str, cc: &str, goodput_bps: f64) -> FlowResult {
         spurious_retransmits: 0,
         bytes: (goodput_bps * 4.0 / 8.0) as u64,
         fct_s: None,
+        call: None,
+        video: None,
         state_s: BTreeMap::new(),
         model: Model { bw_bps: goodput_bps, min_rtt_ms: Some(40.0) },
     }

@@ -306,6 +306,7 @@ impl Flow {
             states: &sender.states,
             finished: self.finished,
             exchanges: &self.exchanges,
+            client: None,
             bw: sender.bw(),
             min_rtt: sender.min_rtt(),
         }

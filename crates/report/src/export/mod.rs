@@ -86,6 +86,8 @@ pub(crate) mod testing {
             spurious_retransmits: 0,
             bytes: 1448,
             fct_s: None,
+            call: None,
+            video: None,
             state_s: Default::default(),
             model: Model::default(),
         };

@@ -107,6 +107,9 @@ impl Flow {
     /// Checks whether all requested data has arrived. If so, the flow is finished or sends its next request.
     #[inline(never)]
     fn take_whole(&mut self, now: Time) -> bool {
+        if self.sender.app.has_client() {
+            return self.sender.app.on_bytes(now, self.receiver.in_order_bytes, self.ack_delay);
+        }
         if let Some(total) = self.sender.app.total() {
             if self.receiver.in_order_bytes >= total {
                 self.stats.finished = Some(now);
@@ -259,6 +262,7 @@ impl Flow {
             states: &stats.states,
             finished: stats.finished,
             exchanges: &stats.exchanges,
+            client: self.sender.app.client(),
             bw: snapshot.bw,
             min_rtt: snapshot.min_rtt,
         }

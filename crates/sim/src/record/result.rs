@@ -145,6 +145,54 @@ pub struct Responsiveness {
     pub loaded: f64,
 }
 
+/// A call's figures over its whole life.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+pub struct CallResult {
+    /// Frames that have arrived, or whose deadline has passed.
+    pub frames: u64,
+    /// Frames that did not arrive within the deadline.
+    pub late: u64,
+    /// late / frames.
+    pub late_ratio: f64,
+    /// Deadline: longest delay of a frame in time.
+    pub deadline_ms: f64,
+    /// Delay from the capture of each frame to the arrival of its last byte; null where none has arrived.
+    pub delay_ms: Option<Distribution>,
+    /// Mean opinion score of a G.711 call that plays each packet at the deadline and loses the late ones: E-model as simplified
+    /// by Cole and Rosenbluth, CCR 2001; 1 (bad) to 4.5.
+    pub mos: f64,
+}
+
+/// A video's figures from the flow's start to its end.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+pub struct VideoResult {
+    /// The player's rule for the bitrate: `buffer` or `throughput`.
+    pub rule: String,
+    /// Time from the SYN to the first picture; null if there was none.
+    pub startup_s: Option<f64>,
+    /// Interruptions of playback.
+    pub stalls: u64,
+    /// Time spent in interruptions.
+    pub stalled_s: f64,
+    /// Media played.
+    pub played_s: f64,
+    /// Segments that have arrived.
+    pub segments: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Mean bitrate of these segments.
+    pub bitrate_bps: f64,
+    /// Changes of the bitrate.
+    pub switches: u64,
+    /// Quality of experience, in kbit/s for each segment: Yin et al., SIGCOMM 2015, linear quality and balanced weights. It is
+    /// the mean bitrate less the mean change of the bitrate, and less 3000 times the seconds of stall and start-up delay over
+    /// the number of segments.
+    pub qoe: f64,
+    /// Latency of live video at the end: the target, start-up delay and stalls together; null for video on demand.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_s: Option<f64>,
+}
+
 /// One flow's figures over the measured time.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct FlowResult {
@@ -176,6 +224,12 @@ pub struct FlowResult {
     pub bytes: u64,
     /// Time from the SYN to the last payload byte at the receiver (mean over responses for request/response); null while unfinished.
     pub fct_s: Option<f64>,
+    /// The call's figures; null for other traffic.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<CallResult>,
+    /// The video's figures; null for other traffic.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub video: Option<VideoResult>,
     /// Time spent in each state.
     pub state_s: BTreeMap<String, f64>,
     /// The model at the end.

@@ -4,6 +4,7 @@
 use bbrlab_core::{NANOS_PER_SEC, Rate, Span, State, Time};
 
 use super::result::{BITS, Bottleneck, Distribution, FlowResult, Model, RunResult, SCHEMA};
+use crate::apps::Client;
 use crate::metrics::{Histogram, convergence_s, groups, jain, probe_rtt_seconds, secs, state_times};
 use crate::setup::{FlowSetup, Setup};
 
@@ -69,6 +70,8 @@ pub struct FlowCounts<'a> {
     pub finished: Option<Time>,
     /// Completion times of responses.
     pub exchanges: &'a [Span],
+    /// The receiving end of an application that has one.
+    pub client: Option<&'a Client>,
     /// Bandwidth estimate at the end.
     pub bw: Rate,
     /// Minimum RTT at the end.
@@ -164,6 +167,14 @@ fn flow_result(setup: &Setup, flow: &FlowSetup, end: Time, counts: &FlowCounts<'
         spurious_retransmits: counts.duplicates,
         bytes: counts.received_bytes,
         fct_s: completion_s(flow, counts),
+        call: match counts.client {
+            Some(Client::Call(frames)) => Some(frames.result(end, flow.stop)),
+            _ => None,
+        },
+        video: match counts.client {
+            Some(Client::Video(player)) => Some(player.result(flow.stop.unwrap_or(end).min(end))),
+            _ => None,
+        },
         state_s: state_times(counts.states, until),
         model: Model {
             bw_bps: counts.bw.as_bits_per_sec() as f64,

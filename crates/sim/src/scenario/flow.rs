@@ -86,7 +86,12 @@ impl FlowSpec {
     /// True if it sends without end and without pauses.
     pub const fn is_bulk(&self) -> bool {
         let options = &self.options;
-        options.size.is_none() && options.on.is_none() && options.rate.is_none() && options.request.is_none()
+        options.size.is_none()
+            && options.on.is_none()
+            && options.rate.is_none()
+            && options.request.is_none()
+            && options.video.is_none()
+            && options.call.is_none()
     }
 
     fn head(text: &str) -> Result<Self, TextError> {
@@ -217,11 +222,13 @@ impl FlowSpec {
             ("on", spells),
             ("rate", options.rate.is_some()),
             ("request", options.request.is_some()),
+            ("video", options.video.is_some()),
+            ("call", options.call.is_some()),
         ];
         let asked: Vec<&str> = kinds.iter().filter(|(_, asked)| *asked).map(|(name, _)| *name).collect();
         if asked.len() > 1 {
             return Err(TextError(format!(
-                "{} exclude each other; write one of size, on/off, rate and request",
+                "{} exclude each other; write one of size, on/off, rate, request, video and call",
                 asked.join(" and ")
             )));
         }

@@ -486,6 +486,12 @@ fn traffic(spec: &FlowSpec, size: Option<u64>) -> Traffic {
     if let Some((size, think)) = options.request {
         return Traffic::RequestResponse { size: size.0, think: think.span() };
     }
+    if let Some(video) = &options.video {
+        return Traffic::Video(Arc::new(video.setup()));
+    }
+    if let Some(call) = options.call {
+        return Traffic::Call(call.setup());
+    }
     match options.rate {
         Some(rate) => Traffic::Rate { rate: rate.rate(), tick: WRITE_TICK, unit: 1 },
         None => Traffic::Bulk,

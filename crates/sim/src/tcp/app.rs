@@ -3,6 +3,8 @@
 
 use bbrlab_core::{Span, Time};
 
+use crate::apps::video::Player;
+use crate::apps::{Client, Reaction};
 use crate::setup::Traffic;
 
 /// A writing application. Bytes are counted from the start of the connection.
@@ -21,6 +23,10 @@ pub struct App {
     asked: usize,
     /// Bytes written before the present kind of traffic began.
     base: u64,
+    /// The receiving end, of applications that have one.
+    client: Option<Box<Client>>,
+    /// Bytes of the response that is requested next.
+    response: u64,
 }
 
 /// A response that the client waits for.
@@ -43,10 +49,52 @@ impl App {
             Traffic::Rate { rate, tick, unit } => (whole(rate.bytes_in(*tick), *unit), (now + *tick).min(stop)),
             Traffic::RequestResponse { size, .. } => (*size, stop),
             Traffic::Objects(objects) => (objects.first().map_or(0, |object| object.size), stop),
+            Traffic::Call(call) => (call.size, (now + call.interval).min(stop)),
+            Traffic::Video(video) => (Player::new(video.clone(), now).size(), stop),
         };
         // Stopped before its first write, so there is nothing to send.
         let (written, next) = if stop <= now { (0, Time::NEVER) } else { (written, next) };
-        Self { traffic, written, next, stop, busy: true, started: now, ticks: 1, asked: 1, base: 0 }
+        Self {
+            traffic,
+            written,
+            next,
+            stop,
+            busy: true,
+            started: now,
+            ticks: 1,
+            asked: 1,
+            base: 0,
+            client: None,
+            response: 0,
+        }
+    }
+
+    /// Creates the receiving end of a flow that started at `start`, if its application has one.
+    pub fn begin_client(&mut self, start: Time) {
+        self.client = Client::of(&self.traffic, start, self.started);
+    }
+
+    /// The receiving end, of applications that have one.
+    pub fn client(&self) -> Option<&Client> {
+        self.client.as_deref()
+    }
+
+    /// True if the application has a receiving end of its own, which takes [`Self::on_bytes`].
+    pub const fn has_client(&self) -> bool {
+        self.client.is_some()
+    }
+
+    /// Passes new data to the receiving end, whose requests arrive after `request_delay`. Returns true if it sent one.
+    pub fn on_bytes(&mut self, now: Time, in_order: u64, request_delay: Span) -> bool {
+        let Some(client) = &mut self.client else { return false };
+        match client.on_bytes(now, in_order, self.written) {
+            Reaction::None => false,
+            Reaction::Request { size, pause } => {
+                self.response = size;
+                self.request_at(now + pause + request_delay);
+                true
+            }
+        }
     }
 
     /// Performs the action that is due; `sent` bytes have left the socket so far. Returns true if it wrote new data.
@@ -84,6 +132,18 @@ impl App {
                 self.next = self.stop;
                 size > 0
             }
+            Traffic::Call(call) => {
+                self.written = self.written.saturating_add(call.size);
+                let elapsed = Span::nanos(call.interval.as_nanos().saturating_mul(self.ticks + 1));
+                self.ticks += 1;
+                self.next = (self.started + elapsed).min(self.stop);
+                true
+            }
+            Traffic::Video(_) => {
+                self.written = self.written.saturating_add(self.response);
+                self.next = self.stop;
+                true
+            }
             Traffic::Bulk | Traffic::Size(_) => {
                 self.next = Time::NEVER;
                 false
@@ -102,10 +162,16 @@ impl App {
         self.next = if at < self.stop { at } else { Time::NEVER };
     }
 
-    /// True if a reader waits for the end of its data, which then is a [`Self::total`] or an [`Self::exchange`].
+    /// True if a reader waits for the end of its data, which then is a [`Self::total`], an [`Self::exchange`], or known to the
+    /// client.
     #[inline]
     pub const fn is_finite(&self) -> bool {
-        matches!(self.traffic, Traffic::Size(_) | Traffic::RequestResponse { .. } | Traffic::Objects(_))
+        !matches!(self.traffic, Traffic::Bulk | Traffic::OnOff { .. } | Traffic::Rate { .. })
+    }
+
+    /// True if a short segment waits for an earlier one (Nagle's algorithm).
+    pub const fn gathers(&self) -> bool {
+        !matches!(self.traffic, Traffic::Call(_))
     }
 
     /// Bytes after whose arrival the flow ends, if it ends at all.

@@ -1,7 +1,11 @@
 //! Random scenarios over every feature of links, paths, flows and hosts.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
+use std::sync::Arc;
+
 use bbrlab_core::{ALGORITHMS, AlgorithmConfig, Rate, Rng, Span, Time};
+use bbrlab_sim::apps::call::CallSetup;
+use bbrlab_sim::apps::video::{AbrRule, VideoSetup};
 use bbrlab_sim::link::{
     AckAggregation, Aqm, Buffer, Codel, DeliveryTrace, Demand, FqCodel, LinkConfig, Loss, Pie, Policer, Red, Service,
 };
@@ -106,7 +110,7 @@ impl Dice {
                 at.push(200);
                 at.sort_unstable();
                 let text: String = at.iter().map(|ms| format!("{ms}\n")).collect();
-                Service::Trace(std::sync::Arc::new(DeliveryTrace::parse(&text).expect("a legal trace")))
+                Service::Trace(Arc::new(DeliveryTrace::parse(&text).expect("a legal trace")))
             }
             1 => Service::Demand(Demand {
                 min: Rate::bits_per_sec((rate / 10.0).max(1_000.0) as u64),
@@ -175,7 +179,7 @@ impl Dice {
 
     fn traffic(&mut self, rate: f64, duration: Time) -> Traffic {
         let volume = rate / 8.0 * duration.as_nanos() as f64 / 1e9;
-        match self.0.below(8) {
+        match self.0.below(10) {
             0 => Traffic::Size(self.between(1, 3)),
             1 => Traffic::Size((volume * self.log(0.001, 1.0)).max(1.0) as u64),
             2 => Traffic::OnOff {
@@ -191,6 +195,22 @@ impl Dice {
                 size: self.log(1.0, 1e6) as u64,
                 think: self.span(Span::micros(100), Span::secs(1)),
             },
+            5 => Traffic::Call(CallSetup {
+                size: self.log(1.0, 1e5) as u64,
+                interval: self.span(Span::millis(1), Span::millis(200)),
+                deadline: self.span(Span::millis(1), Span::secs(1)),
+            }),
+            6 => {
+                let segment = self.span(Span::millis(100), Span::secs(5));
+                let lowest = (rate * self.log(0.01, 2.0)).max(8.0) as u64;
+                Traffic::Video(Arc::new(VideoSetup {
+                    bitrates: (1..=self.between(1, 6)).map(|n| Rate::bits_per_sec(lowest * n)).collect(),
+                    segment,
+                    buffer: self.span(segment, Span::secs(60)),
+                    rule: AbrRule::ALL[self.0.below(2) as usize],
+                    is_live: self.one_in(3),
+                }))
+            }
             _ => Traffic::Bulk,
         }
     }

@@ -1,0 +1,104 @@
+//! Applications over the simulator's TCP: their figures agree with what the flow carried, and follow the link.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use bbrlab_sim::engine::{run, run_by_events};
+use bbrlab_sim::record::result::{CallResult, FlowResult, VideoResult};
+use bbrlab_sim::scenario::Scenario;
+use bbrlab_sim::setup::Setup;
+
+const LADDER: &str = "300kbit/750kbit/1200kbit/1850kbit/2850kbit/4300kbit";
+
+fn setup(rate: &str, flows: &[&str], keys: &[(&str, &str)]) -> Setup {
+    let mut scenario = Scenario::default();
+    let base = [("rate", rate), ("rtt", "40ms"), ("duration", "120s")];
+    for (key, text) in base.iter().chain(keys) {
+        scenario.set(key, text).unwrap();
+    }
+    flows.iter().for_each(|flow| scenario.set("flow", flow).unwrap());
+    scenario.resolve().unwrap()
+}
+
+fn flow(rate: &str, flow: &str) -> FlowResult {
+    run(&setup(rate, &[flow], &[])).result.flows.remove(0)
+}
+
+fn video(rate: &str, options: &str) -> (VideoResult, FlowResult) {
+    let flow = flow(rate, &format!("cubic,video={options}"));
+    (flow.video.clone().unwrap(), flow)
+}
+
+fn call(rate: &str, flows: &[&str], buffer: &str) -> CallResult {
+    run(&setup(rate, flows, &[("buffer", buffer)])).result.flows.remove(0).call.unwrap()
+}
+
+#[test]
+fn the_time_of_a_session_is_played_stalled_or_waited_for() {
+    for rate in ["200kbit", "1mbit", "20mbit"] {
+        for rule in ["buffer", "throughput"] {
+            let (video, flow) = video(rate, &format!("{rule}:{LADDER}"));
+            let all = video.played_s + video.stalled_s + video.startup_s.unwrap();
+            assert!((all - 120.0).abs() < 1e-6, "{rate} {rule} {video:?}");
+            // What has arrived is whole segments, and at most the one under way.
+            assert!(video.bytes <= flow.bytes, "{rate} {rule} {video:?} {}", flow.bytes);
+            assert!(flow.bytes - video.bytes < 4_300_000 / 8 * 4, "{rate} {rule}");
+        }
+    }
+}
+
+#[test]
+fn a_wide_link_plays_the_highest_bitrate_and_one_below_the_lowest_stalls() {
+    for rule in ["buffer:buffer=40s", "throughput"] {
+        let (rule, rest) = rule.split_once(':').unwrap_or((rule, ""));
+        let options = format!("{rule}:{LADDER}:{rest}");
+        let (wide, _) = video("50mbit", options.trim_end_matches(':'));
+        assert!(wide.stalls == 0 && wide.bitrate_bps > 3.3e6 && wide.startup_s.unwrap() < 0.5, "{wide:?}");
+        let (slow, _) = video("250kbit", options.trim_end_matches(':'));
+        assert!(slow.stalls > 3 && slow.bitrate_bps < 301e3 && slow.qoe < wide.qoe, "{slow:?}");
+    }
+}
+
+#[test]
+fn the_throughput_rule_leaves_a_tenth_of_the_link() {
+    // 9/10 of what 2 Mbit/s carry is 1.71 Mbit/s: 1.2 fits, 1.85 does not.
+    let (video, _) = video("2mbit", &format!("throughput:{LADDER}"));
+    assert!((1.15e6..1.25e6).contains(&video.bitrate_bps) && video.switches <= 3, "{video:?}");
+}
+
+#[test]
+fn live_video_keeps_its_latency_on_a_wide_link_and_loses_it_on_a_narrow_one() {
+    let (wide, _) = video("20mbit", &format!("throughput:{LADDER}:segment=1s:live=3s"));
+    assert!(wide.stalls == 0 && (3.0..3.4).contains(&wide.latency_s.unwrap()), "{wide:?}");
+    // One segment a second and no more exist, and those of the first three seconds.
+    assert!((118..=123).contains(&wide.segments), "{wide:?}");
+    let (slow, _) = video("250kbit", &format!("throughput:{LADDER}:segment=1s:live=3s"));
+    assert!(slow.latency_s.unwrap() > 20.0, "{slow:?}");
+}
+
+#[test]
+fn a_call_alone_is_in_time_and_one_beside_a_bulk_flow_in_a_deep_buffer_is_not() {
+    let alone = call("20mbit", &["cubic,call=1mbit/30"], "4bdp");
+    assert_eq!(alone.late, 0);
+    // 120 s less the handshake and the deadline.
+    assert!((3590..=3600).contains(&alone.frames) && alone.mos > 4.2, "{alone:?}");
+    let delay = alone.delay_ms.unwrap();
+    // A frame of 4166 bytes: propagation, then three packets.
+    assert!(delay.p50 > 20.0 && delay.p95 < 30.0, "{delay:?}");
+    let beside = call("20mbit", &["cubic,call=1mbit/30", "cubic"], "8bdp");
+    assert!(beside.late_ratio > 0.5 && beside.mos < 2.0, "{beside:?}");
+}
+
+#[test]
+fn a_call_above_the_link_falls_behind_for_good() {
+    let behind = call("500kbit", &["cubic,call=1mbit/30"], "20p");
+    assert!(behind.late_ratio > 0.9 && behind.mos < 1.1, "{behind:?}");
+}
+
+#[test]
+fn planning_ahead_gives_the_same_figures_as_going_event_by_event() {
+    let first = format!("cubic,video=buffer:{LADDER}:buffer=60s");
+    let flows = [&first, "bbr3,video=throughput:1mbit/4mbit:live=5s", "bbr1,call=1mbit/50"];
+    for keys in [&[][..], &[("loss", "1%")], &[("jitter", "5ms"), ("aqm", "fq_codel")]] {
+        let setup = setup("8mbit", &flows, keys);
+        assert_eq!(run(&setup).result.flows, run_by_events(&setup).result.flows, "{keys:?}");
+    }
+}
