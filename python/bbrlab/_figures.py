@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from bbrlab._record import Record
 
-__all__ = ["Bottleneck", "CallResult", "Distribution", "Expectation", "Flow", "Group", "Model", "ProbeResult", "Responsiveness", "Run", "VideoResult"]
+__all__ = ["Bottleneck", "CallResult", "Distribution", "Expectation", "Flow", "Group", "Model", "PageResult", "ProbeResult", "RequestResult", "Responsiveness", "Run", "VideoResult"]
 
 
 class Distribution(Record):
@@ -190,11 +190,47 @@ class CallResult(Record):
     """
 
 
+class PageResult(Record):
+    """Figures of the page loads of a flow, from its start."""
+
+    __slots__ = ()
+    _kinds: ClassVar[dict[str, type[Any]]] = {"load_ms": Distribution}
+
+    objects: int
+    """Objects of a page."""
+    page_bytes: int
+    """Bytes of a page."""
+    loads: int
+    """Complete loads."""
+    load_ms: Distribution | None
+    """Page-load time: from the request of the document (of the first load, the SYN) to the last byte of the last object; None
+    without a complete load.
+    """
+
+
+class RequestResult(Record):
+    """Figures of the responses of a flow with a deadline, from its start."""
+
+    __slots__ = ()
+    _kinds: ClassVar[dict[str, type[Any]]] = {"time_ms": Distribution}
+
+    responses: int
+    """Responses that have arrived."""
+    late: int
+    """Responses that arrived after the deadline."""
+    late_ratio: float
+    """late / responses."""
+    deadline_ms: float
+    """Deadline: longest time of a response in time."""
+    time_ms: Distribution | None
+    """Time from a request (of the first, the SYN) to the last byte of its response; None without a response."""
+
+
 class Flow(Record):
     """One flow's figures over the measured time."""
 
     __slots__ = ()
-    _kinds: ClassVar[dict[str, type[Any]]] = {"rtt_ms": Distribution, "call": CallResult, "video": VideoResult, "model": Model}
+    _kinds: ClassVar[dict[str, type[Any]]] = {"rtt_ms": Distribution, "call": CallResult, "video": VideoResult, "page": PageResult, "requests": RequestResult, "model": Model}
 
     name: str
     """Name of the flow."""
@@ -229,6 +265,10 @@ class Flow(Record):
     """The call's figures; None for other traffic."""
     video: VideoResult | None
     """The video's figures; None for other traffic."""
+    page: PageResult | None
+    """The page loads' figures; None for other traffic."""
+    requests: RequestResult | None
+    """The responses' figures; None without a deadline."""
     state_s: Record
     """Time spent in each state."""
     model: Model

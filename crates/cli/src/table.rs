@@ -215,7 +215,7 @@ fn bottleneck(result: &RunResult) -> String {
     text
 }
 
-/// One line on each call and video.
+/// One line on each application of a flow.
 fn applications(result: &RunResult) -> String {
     let mut text = String::new();
     for flow in result.flows.iter().take(FLOWS_SHOWN) {
@@ -249,6 +249,33 @@ fn applications(result: &RunResult) -> String {
                 rate(video.bitrate_bps),
                 counted(video.switches, "change"),
                 video.qoe,
+            );
+        }
+        if let Some(page) = &flow.page {
+            let load = page.load_ms.as_ref().map_or("none complete".to_owned(), |load| {
+                format!("{} p50, {} p95", seconds(load.p50 / 1e3), seconds(load.p95 / 1e3))
+            });
+            let _ = writeln!(
+                text,
+                "page        {}: {} of {}; page-load time {load}",
+                flow.name,
+                counted(page.loads, "load"),
+                counted(page.objects, "object"),
+            );
+        }
+        if let Some(requests) = &flow.requests {
+            let time = requests
+                .time_ms
+                .as_ref()
+                .map_or("none complete".to_owned(), |time| format!("{} ms p50, {} p95", ms(time.p50), ms(time.p95)));
+            let _ = writeln!(
+                text,
+                "requests    {}: {} of {} later than {} ms ({}); {time}",
+                flow.name,
+                requests.late,
+                counted(requests.responses, "response"),
+                ms(requests.deadline_ms),
+                percent(requests.late_ratio),
             );
         }
     }

@@ -8,6 +8,7 @@ use std::sync::{Arc, LazyLock};
 use bbrlab_core::{ALGORITHMS, AlgorithmConfig, Rate, Span, Time};
 
 use crate::apps::call::CallSetup;
+use crate::apps::page::PageSetup;
 use crate::apps::video::VideoSetup;
 use crate::backend::{Stack, kernel_cc};
 use crate::link::{AckAggregation, Buffer, LinkConfig, Loss};
@@ -132,6 +133,8 @@ pub struct FlowSetup {
     pub rwnd: Rwnd,
     /// Traffic written by its application.
     pub traffic: Traffic,
+    /// Longest time from a request to its response that is in time, with [`Traffic::RequestResponse`].
+    pub deadline: Option<Span>,
     /// Hosts at both ends.
     pub host: HostSetup,
 }
@@ -241,6 +244,8 @@ pub enum Traffic {
     Call(CallSetup),
     /// Video segments, each requested by the player at a bitrate of its choice.
     Video(Arc<VideoSetup>),
+    /// Loads of a page.
+    Page(PageSetup),
 }
 
 /// One response of [`Traffic::Objects`].
@@ -419,7 +424,10 @@ impl FlowSetup {
     /// End of the flow according to its result, seconds: its completion or its stop, whichever came first.
     pub fn end_s(&self, result: &FlowResult) -> Option<f64> {
         // The mean over responses is not a point in time.
-        let completes = matches!(self.traffic, Traffic::Size(_) | Traffic::Objects(_));
+        let completes = matches!(
+            self.traffic,
+            Traffic::Size(_) | Traffic::Objects(_) | Traffic::Page(PageSetup { pause: None, .. })
+        );
         let completion = result.fct_s.filter(|_| completes).map(|fct_s| result.start_s + fct_s);
         completion.into_iter().chain(self.stop.map(secs)).reduce(f64::min)
     }
@@ -455,6 +463,7 @@ impl FlowSetup {
             mss: 1448,
             rwnd: Rwnd::Unlimited,
             traffic: Traffic::Bulk,
+            deadline: None,
             host: HostSetup::default(),
         }
     }

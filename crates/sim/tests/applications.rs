@@ -94,9 +94,48 @@ fn a_call_above_the_link_falls_behind_for_good() {
 }
 
 #[test]
+fn a_page_load_takes_its_round_trips_and_its_bytes() {
+    // 3 objects in 3 levels: handshake, then a round trip for each level. 30 kB fit into the initial windows of 10 packets
+    // that grow as they are acknowledged.
+    let small = flow("1gbit", "cubic,page=3*10kB").page.unwrap();
+    let load = small.load_ms.unwrap();
+    assert!(small.loads == 1 && (140.0..142.0).contains(&load.max), "{load:?}");
+    // 2.4 MB at 10 Mbit/s take 1.93 s, and 1.2 ms less for each packet without headers.
+    let large = flow("10mbit", "cubic,page=median");
+    let page = large.page.unwrap();
+    assert!((2_000.0..3_500.0).contains(&page.load_ms.unwrap().max), "{:?}", large.fct_s);
+    assert_eq!((large.bytes, page.page_bytes), (71 * 34_000, 71 * 34_000));
+    assert!(large.fct_s.is_some(), "one load ends the flow");
+}
+
+#[test]
+fn pages_load_again_after_the_pause_and_slower_beside_a_bulk_flow() {
+    let p50 = |flows: &[&str]| {
+        let page = run(&setup("20mbit", flows, &[("buffer", "4bdp")])).result.flows.remove(0).page.unwrap();
+        assert!(page.loads > 5, "{page:?}");
+        page.load_ms.unwrap().p50
+    };
+    let (alone, beside) = (p50(&["cubic,page=median/5s"]), p50(&["cubic,page=median/5s", "cubic"]));
+    assert!(beside > 1.5 * alone, "{alone} {beside}");
+}
+
+#[test]
+fn a_response_is_late_after_its_deadline() {
+    let requests = |deadline: &str| {
+        let flow = flow("20mbit", &format!("cubic,request=10kB/100ms,deadline={deadline}"));
+        (flow.requests.unwrap(), flow.fct_s.unwrap())
+    };
+    // 40 ms, and 4 ms for the bytes; the first waits for the handshake too.
+    let (tight, mean_s) = requests("43ms");
+    let (wide, _) = requests("50ms");
+    assert_eq!((tight.late, wide.late), (tight.responses, 1));
+    assert!(tight.responses > 800 && (wide.time_ms.unwrap().mean / 1e3 - mean_s).abs() < 1e-4);
+}
+
+#[test]
 fn planning_ahead_gives_the_same_figures_as_going_event_by_event() {
     let first = format!("cubic,video=buffer:{LADDER}:buffer=60s");
-    let flows = [&first, "bbr3,video=throughput:1mbit/4mbit:live=5s", "bbr1,call=1mbit/50"];
+    let flows = [&first, "bbr3,video=throughput:1mbit/4mbit:live=5s", "bbr1,call=1mbit/50", "reno,page=light/1s"];
     for keys in [&[][..], &[("loss", "1%")], &[("jitter", "5ms"), ("aqm", "fq_codel")]] {
         let setup = setup("8mbit", &flows, keys);
         assert_eq!(run(&setup).result.flows, run_by_events(&setup).result.flows, "{keys:?}");

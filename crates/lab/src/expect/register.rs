@@ -165,7 +165,15 @@ fn flow_figures(engine: &mut Engine) {
     figure(engine, "switches", move |f| video(f, |video| video.switches as f64));
     figure(engine, "qoe", move |f| video(f, |video| video.qoe));
     figure(engine, "latency_s", move |f| video(f, |video| video.latency_s.unwrap_or(f64::NAN)));
-    figure(engine, "late_ratio", |f| f.call.as_ref().map_or(f64::NAN, |call| call.late_ratio));
+    let page_s = |f: &FlowResult, pick: fn(&Distribution) -> f64| {
+        f.page.as_ref().and_then(|page| page.load_ms.as_ref()).map_or(f64::NAN, |load| pick(load) / 1e3)
+    };
+    figure(engine, "page_load_p50_s", move |f| page_s(f, |load| load.p50));
+    figure(engine, "page_load_p95_s", move |f| page_s(f, |load| load.p95));
+    figure(engine, "late_ratio", |f| {
+        let requests = || f.requests.as_ref().map(|requests| requests.late_ratio);
+        f.call.as_ref().map(|call| call.late_ratio).or_else(requests).unwrap_or(f64::NAN)
+    });
     figure(engine, "mos", |f| f.call.as_ref().map_or(f64::NAN, |call| call.mos));
     figure(engine, "rto", |f| f.rto as f64);
     figure(engine, "spurious_retransmits", |f| f.spurious_retransmits as f64);

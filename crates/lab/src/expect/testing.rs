@@ -68,6 +68,8 @@ fn flow_result(name: &str, cc: &str, goodput_bps: f64) -> FlowResult {
         fct_s: None,
         call: None,
         video: None,
+        page: None,
+        requests: None,
         state_s: BTreeMap::new(),
         model: Model { bw_bps: goodput_bps, min_rtt_ms: Some(40.0) },
     }

@@ -88,6 +88,8 @@ pub(crate) mod testing {
             fct_s: None,
             call: None,
             video: None,
+            page: None,
+            requests: None,
             state_s: Default::default(),
             model: Model::default(),
         };

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 mod answer;
+mod applications;
 mod limits;
 mod repeated;
 
@@ -13,7 +14,7 @@ use bbrlab_core::{NANOS_PER_SEC, Time};
 use bbrlab_stats::number::{or_dash, rate_unit, rounded};
 
 use super::model::{Axis, ClaimRow, Figure, Panel, Provenance, Report, Ribbon, Section, Series, Style, Table, Verdict};
-use bbrlab_sim::record::result::{Distribution, Expectation, FlowResult, RunResult};
+use bbrlab_sim::record::result::{Expectation, FlowResult, RunResult};
 use bbrlab_sim::record::trace::{FlowTrace, Trace};
 use bbrlab_sim::setup::Setup;
 
@@ -42,7 +43,7 @@ pub fn for_run(result: &RunResult, trace: &Trace, setup: Option<&Setup>, mut ask
         numbers: answer::numbers(result),
         lead: run.overview().into_iter().collect(),
         claims: result.expect.iter().map(claim).collect(),
-        sections: [Some(section), applications(result)].into_iter().flatten().collect(),
+        sections: [Some(section), applications::section(result)].into_iter().flatten().collect(),
         ..Report::default()
     }
 }
@@ -323,59 +324,6 @@ fn known_number(value: f64) -> String {
     or_dash(value, number)
 }
 
-/// Section on calls and videos, if there are any.
-fn applications(result: &RunResult) -> Option<Section> {
-    let mut rows = Vec::new();
-    let mut add = |flow: &FlowResult, what: &str, figures: &[(&str, String)]| {
-        let row = |(figure, value): &(&str, String)| {
-            vec![flow.name.clone(), what.to_owned(), (*figure).to_owned(), value.clone()]
-        };
-        rows.extend(figures.iter().map(row));
-    };
-    for flow in &result.flows {
-        if let Some(call) = &flow.call {
-            let delay =
-                |figure: fn(&Distribution) -> f64| known_number(call.delay_ms.as_ref().map_or(f64::NAN, figure));
-            add(
-                flow,
-                "call",
-                &[
-                    ("Frames", call.frames.to_string()),
-                    ("Frames late, %", number(100.0 * call.late_ratio)),
-                    ("Deadline, ms", number(call.deadline_ms)),
-                    ("Delay median, ms", delay(|delay| delay.p50)),
-                    ("Delay 95 %, ms", delay(|delay| delay.p95)),
-                    ("MOS of a G.711 call, 1 to 4.5", number(call.mos)),
-                ],
-            );
-        }
-        if let Some(video) = &flow.video {
-            let known = |value: Option<f64>| value.map_or("–".to_owned(), number);
-            add(
-                flow,
-                "video",
-                &[
-                    ("Start-up delay, s", known(video.startup_s)),
-                    ("Stalls", video.stalls.to_string()),
-                    ("Time stalled, s", number(video.stalled_s)),
-                    ("Media played, s", number(video.played_s)),
-                    ("Mean bitrate, Mbit/s", number(video.bitrate_bps / 1e6)),
-                    ("Changes of the bitrate", video.switches.to_string()),
-                    ("QoE (Yin et al. 2015), kbit/s for each segment", number(video.qoe)),
-                    ("Latency at the end, s", known(video.latency_s)),
-                ],
-            );
-        }
-    }
-    let columns = ["Flow", "Application", "Figure", "Value"].map(str::to_owned).to_vec();
-    (!rows.is_empty()).then(|| Section {
-        id: "applications".to_owned(),
-        title: "Applications".to_owned(),
-        runs_table: Some(Table { columns, rows }),
-        ..Section::default()
-    })
-}
-
 fn flows_table(result: &RunResult) -> Table {
     let columns = [
         "Flow",
@@ -413,7 +361,7 @@ mod tests {
     use bbrlab_core::State;
 
     use super::*;
-    use bbrlab_sim::record::result::{Bottleneck, Group, Model, SCHEMA};
+    use bbrlab_sim::record::result::{Bottleneck, Distribution, Group, Model, SCHEMA};
     use bbrlab_sim::record::trace::LinkTrace;
 
     fn flow(name: &str, cc: &str) -> FlowResult {
@@ -434,6 +382,8 @@ mod tests {
             fct_s: None,
             call: None,
             video: None,
+            page: None,
+            requests: None,
             state_s: BTreeMap::new(),
             model: Model::default(),
         }

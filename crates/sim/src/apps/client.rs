@@ -4,6 +4,7 @@
 use bbrlab_core::{Span, Time};
 
 use super::call::Frames;
+use super::page::Loader;
 use super::video::Player;
 use crate::setup::Traffic;
 
@@ -14,6 +15,8 @@ pub enum Client {
     Call(Frames),
     /// A video player.
     Video(Player),
+    /// A browser.
+    Page(Loader),
 }
 
 /// Reaction of a client to data.
@@ -28,6 +31,8 @@ pub enum Reaction {
         /// Time from now to the request.
         pause: Span,
     },
+    /// It has got everything.
+    Done,
 }
 
 impl Client {
@@ -37,6 +42,7 @@ impl Client {
         Some(Box::new(match traffic {
             Traffic::Call(call) => Self::Call(Frames::new(*call, now)),
             Traffic::Video(video) => Self::Video(Player::new(video.clone(), start)),
+            Traffic::Page(page) => Self::Page(Loader::new(*page, start)),
             _ => return None,
         }))
     }
@@ -53,6 +59,7 @@ impl Client {
                 Reaction::Request { size: request.size, pause: request.pause }
             }
             Self::Video(_) => Reaction::None,
+            Self::Page(loader) => loader.on_bytes(now, in_order),
         }
     }
 }

@@ -3,6 +3,7 @@
 
 pub mod call;
 mod client;
+pub mod page;
 pub mod probe;
 pub mod video;
 

@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 
 use bbrlab_core::{NANOS_PER_SEC, Rate, Span, State, Time};
 
+use crate::apps::Reaction;
 use crate::path::flow_seed;
 use crate::record::summary::{FlowCounts, RttStats};
 use crate::record::trace::FlowTrace;
@@ -108,7 +109,9 @@ impl Flow {
     #[inline(never)]
     fn take_whole(&mut self, now: Time) -> bool {
         if self.sender.app.has_client() {
-            return self.sender.app.on_bytes(now, self.receiver.in_order_bytes, self.ack_delay);
+            let reaction = self.sender.app.on_bytes(now, self.receiver.in_order_bytes, self.ack_delay);
+            self.stats.finished = (reaction == Reaction::Done).then_some(now);
+            return reaction != Reaction::None;
         }
         if let Some(total) = self.sender.app.total() {
             if self.receiver.in_order_bytes >= total {

@@ -163,6 +163,35 @@ pub struct CallResult {
     pub mos: f64,
 }
 
+/// Figures of the page loads of a flow, from its start.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+pub struct PageResult {
+    /// Objects of a page.
+    pub objects: u64,
+    /// Bytes of a page.
+    pub page_bytes: u64,
+    /// Complete loads.
+    pub loads: u64,
+    /// Page-load time: from the request of the document (of the first load, the SYN) to the last byte of the last object; null
+    /// without a complete load.
+    pub load_ms: Option<Distribution>,
+}
+
+/// Figures of the responses of a flow with a deadline, from its start.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+pub struct RequestResult {
+    /// Responses that have arrived.
+    pub responses: u64,
+    /// Responses that arrived after the deadline.
+    pub late: u64,
+    /// late / responses.
+    pub late_ratio: f64,
+    /// Deadline: longest time of a response in time.
+    pub deadline_ms: f64,
+    /// Time from a request (of the first, the SYN) to the last byte of its response; null without a response.
+    pub time_ms: Option<Distribution>,
+}
+
 /// A video's figures from the flow's start to its end.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct VideoResult {
@@ -230,6 +259,12 @@ pub struct FlowResult {
     /// The video's figures; null for other traffic.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub video: Option<VideoResult>,
+    /// The page loads' figures; null for other traffic.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub page: Option<PageResult>,
+    /// The responses' figures; null without a deadline.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests: Option<RequestResult>,
     /// Time spent in each state.
     pub state_s: BTreeMap<String, f64>,
     /// The model at the end.

@@ -3,7 +3,7 @@
 
 use bbrlab_core::{NANOS_PER_SEC, Rate, Span, State, Time};
 
-use super::result::{BITS, Bottleneck, Distribution, FlowResult, Model, RunResult, SCHEMA};
+use super::result::{BITS, Bottleneck, Distribution, FlowResult, Model, RequestResult, RunResult, SCHEMA};
 use crate::apps::Client;
 use crate::metrics::{Histogram, convergence_s, groups, jain, probe_rtt_seconds, secs, state_times};
 use crate::setup::{FlowSetup, Setup};
@@ -175,12 +175,32 @@ fn flow_result(setup: &Setup, flow: &FlowSetup, end: Time, counts: &FlowCounts<'
             Some(Client::Video(player)) => Some(player.result(flow.stop.unwrap_or(end).min(end))),
             _ => None,
         },
+        page: match counts.client {
+            Some(Client::Page(loader)) => Some(loader.result()),
+            _ => None,
+        },
+        requests: requests(flow, counts.exchanges),
         state_s: state_times(counts.states, until),
         model: Model {
             bw_bps: counts.bw.as_bits_per_sec() as f64,
             min_rtt_ms: counts.min_rtt.map(|rtt| rtt.as_nanos() as f64 * NS_TO_MS),
         },
     }
+}
+
+/// Figures of the responses, of a flow with a deadline.
+fn requests(flow: &FlowSetup, exchanges: &[Span]) -> Option<RequestResult> {
+    let deadline = flow.deadline?;
+    let mut times_us = Histogram::default();
+    exchanges.iter().for_each(|time| times_us.add(time.as_micros()));
+    let late = exchanges.iter().filter(|time| **time > deadline).count() as u64;
+    Some(RequestResult {
+        responses: times_us.count(),
+        late,
+        late_ratio: ratio(late, times_us.count()),
+        deadline_ms: deadline.as_nanos() as f64 * NS_TO_MS,
+        time_ms: (times_us.count() > 0).then(|| times_us.distribution(US_TO_MS)),
+    })
 }
 
 /// Time from the SYN to the last byte, or the mean over responses.

@@ -7,8 +7,9 @@ use std::str::FromStr;
 use bbrlab_core::{NANOS_PER_SEC, Span};
 
 use super::text::{TextError, nearest};
-use super::units::{BitRate, TimeSpan};
+use super::units::{BitRate, TimeSpan, Volume};
 use crate::apps::call::CallSetup;
+use crate::apps::page::PageSetup;
 use crate::apps::video::{AbrRule, VideoSetup};
 
 /// Playing time of a segment. Source: Huang et al., SIGCOMM 2014.
@@ -194,6 +195,65 @@ impl fmt::Display for CallSpec {
     }
 }
 
+/// Typical pages: name, objects, bytes of each. Requests and weight of desktop home pages at the 10th, 50th and 90th percentile:
+/// HTTP Archive, Web Almanac 2024 (24, 71, 176 requests) and 2025 (607, 2412, 9179 kB). Ours: equal sizes.
+const PAGES: [(&str, u32, Volume); 3] =
+    [("light", 24, Volume(25_000)), ("median", 71, Volume(34_000)), ("heavy", 176, Volume(52_000))];
+/// Maximum number of objects of a page. Ours.
+const OBJECTS_MAX: u32 = 10_000;
+
+/// Page loads as written.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PageSpec {
+    /// Number of objects.
+    pub objects: u32,
+    /// Bytes of each.
+    pub size: Volume,
+    /// Time between two loads.
+    pub pause: Option<TimeSpan>,
+}
+
+impl PageSpec {
+    /// The loads in the values of a setup.
+    pub fn setup(self) -> PageSetup {
+        PageSetup { objects: self.objects, size: self.size.0, pause: self.pause.map(TimeSpan::span) }
+    }
+}
+
+impl FromStr for PageSpec {
+    type Err = TextError;
+
+    fn from_str(text: &str) -> Result<Self, TextError> {
+        let (page, pause) = text.split_once('/').map_or((text, None), |(page, pause)| (page, Some(pause)));
+        let pause = pause.map(str::parse).transpose()?;
+        if let Some((_, objects, size)) = PAGES.iter().find(|(name, ..)| *name == page) {
+            return Ok(Self { objects: *objects, size: *size, pause });
+        }
+        let Some((objects, size)) = page.split_once('*') else {
+            let near = nearest(page, PAGES.map(|(name, ..)| name))
+                .map_or(String::new(), |near| format!("did you mean {near}? "));
+            let form = "write light, median, heavy or OBJECTS*SIZE, as in 71*34kB/5s";
+            return Err(TextError(format!("{page:?} is not a page; {near}{form}")));
+        };
+        let objects =
+            objects.parse().ok().filter(|objects| (1..=OBJECTS_MAX).contains(objects)).ok_or_else(|| {
+                TextError(format!("{objects:?} is not a number of objects; write 1 to {OBJECTS_MAX}"))
+            })?;
+        let size: Volume = size.parse()?;
+        if size.0 == 0 {
+            return Err(TextError("objects of 0B hold nothing; write at least 1B".to_owned()));
+        }
+        Ok(Self { objects, size, pause })
+    }
+}
+
+impl fmt::Display for PageSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}*{}", self.objects, self.size)?;
+        self.pause.map_or(Ok(()), |pause| write!(f, "/{pause}"))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -207,6 +267,10 @@ mod tests {
         ] {
             let video: VideoSpec = text.parse().unwrap();
             assert_eq!(video.to_string().parse(), Ok(video), "{text}");
+        }
+        for text in ["median", "heavy/5s", "3*1kB/100ms"] {
+            let page: PageSpec = text.parse().unwrap();
+            assert_eq!(page.to_string().parse(), Ok(page), "{text}");
         }
         let call: CallSpec = "2mbit/30".parse().unwrap();
         assert_eq!(call.to_string(), "2mbit/30/150ms");

@@ -92,6 +92,7 @@ impl FlowSpec {
             && options.request.is_none()
             && options.video.is_none()
             && options.call.is_none()
+            && options.page.is_none()
     }
 
     fn head(text: &str) -> Result<Self, TextError> {
@@ -224,15 +225,21 @@ impl FlowSpec {
             ("request", options.request.is_some()),
             ("video", options.video.is_some()),
             ("call", options.call.is_some()),
+            ("page", options.page.is_some()),
         ];
         let asked: Vec<&str> = kinds.iter().filter(|(_, asked)| *asked).map(|(name, _)| *name).collect();
         if asked.len() > 1 {
             return Err(TextError(format!(
-                "{} exclude each other; write one of size, on/off, rate, request, video and call",
+                "{} exclude each other; write one of size, on/off, rate, request, video, call and page",
                 asked.join(" and ")
             )));
         }
-        let nothing = [("on", options.on), ("off", options.off), ("rtt", options.rtt)];
+        if options.deadline.is_some() && options.request.is_none() {
+            return Err(TextError(
+                "deadline belongs to request; write both, as in request=10kB/1s,deadline=100ms".to_owned(),
+            ));
+        }
+        let nothing = [("deadline", options.deadline), ("on", options.on), ("off", options.off), ("rtt", options.rtt)];
         if let Some((key, _)) = nothing.iter().find(|(_, time)| matches!(time, Some(TimeSpan(nanos)) if *nanos < 1000))
         {
             return Err(TextError(format!("{key}: a time below 1us is out of range; write at least 1us")));

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::apps::{CallSpec, VideoSpec};
+use super::apps::{CallSpec, PageSpec, VideoSpec};
 use super::flow_refusals as refusals;
 use super::support::Refusal;
 use super::text::TextError;
@@ -127,6 +127,14 @@ flow_options! {
     /// Size of each response, and the pause before the next request
     request: (Volume, TimeSpan) = "VOLUME/TIME", request, |(size, pause)| format!("{size}/{pause}");
     example "bbr1,request=100kB/1s";
+
+    /// Longest time from a request to its response that is in time; written with request
+    deadline: TimeSpan = "TIME", str::parse, TimeSpan::to_string;
+    example "bbr1,request=10kB/1s,deadline=100ms";
+
+    /// Page loads: a typical page, or its objects and their size; then the pause between two loads (without it, one load)
+    page: PageSpec = "light|median|heavy|N*VOLUME[/TIME]", str::parse, PageSpec::to_string;
+    refused &[refusals::PAGE];
 
     /// Video that a player requests segment by segment: its rule, the bitrates, and the length of a segment, the buffer or the
     /// latency target of live video

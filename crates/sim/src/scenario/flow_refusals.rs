@@ -245,6 +245,14 @@ pub(super) const CALL: Refusal = Refusal {
     example: &["--flow", "bbr1,call=1mbit/30"],
 };
 
+pub(super) const PAGE: Refusal = Refusal {
+    on: NOT_SIM,
+    values: "all",
+    why: "only the simulator has the browser; load pages of `bbrlab serve` behind `bbrlab emulate`",
+    holds: |setup| flow(setup, |flow| matches!(flow.traffic, Traffic::Page(_)).then(|| "a page".to_owned())),
+    example: &["--flow", "bbr1,page=median"],
+};
+
 pub(super) const VIDEO: Refusal = Refusal {
     on: NOT_SIM,
     values: "all",

@@ -23,7 +23,7 @@ mod units;
 mod values;
 
 pub use crate::backend::Backend;
-pub use apps::{CallSpec, VideoSpec};
+pub use apps::{CallSpec, PageSpec, VideoSpec};
 pub use aqm::AqmSpec;
 pub use arrivals::{ArrivalSpec, SizeSpec};
 pub use flow::{FLOWS_MAX, FlowSpec, meant, unit_text};

@@ -436,6 +436,7 @@ impl Scenario {
                 Some(Window::Auto(volume)) => Rwnd::Auto(volume.0),
             },
             traffic: traffic(spec, size),
+            deadline: options.deadline.map(TimeSpan::span),
             host: host(spec),
         })
     }
@@ -488,6 +489,9 @@ fn traffic(spec: &FlowSpec, size: Option<u64>) -> Traffic {
     }
     if let Some(video) = &options.video {
         return Traffic::Video(Arc::new(video.setup()));
+    }
+    if let Some(page) = options.page {
+        return Traffic::Page(page.setup());
     }
     if let Some(call) = options.call {
         return Traffic::Call(call.setup());

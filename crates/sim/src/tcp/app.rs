@@ -1,6 +1,8 @@
 //! The application above a flow: the times and sizes of its writes.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
+use std::collections::VecDeque;
+
 use bbrlab_core::{Span, Time};
 
 use crate::apps::video::Player;
@@ -25,8 +27,8 @@ pub struct App {
     base: u64,
     /// The receiving end, of applications that have one.
     client: Option<Box<Client>>,
-    /// Bytes of the response that is requested next.
-    response: u64,
+    /// Requests on their way to the server: arrival, and bytes of the response.
+    requests: VecDeque<(Time, u64)>,
 }
 
 /// A response that the client waits for.
@@ -51,6 +53,7 @@ impl App {
             Traffic::Objects(objects) => (objects.first().map_or(0, |object| object.size), stop),
             Traffic::Call(call) => (call.size, (now + call.interval).min(stop)),
             Traffic::Video(video) => (Player::new(video.clone(), now).size(), stop),
+            Traffic::Page(page) => (page.size, stop),
         };
         // Stopped before its first write, so there is nothing to send.
         let (written, next) = if stop <= now { (0, Time::NEVER) } else { (written, next) };
@@ -65,7 +68,7 @@ impl App {
             asked: 1,
             base: 0,
             client: None,
-            response: 0,
+            requests: VecDeque::new(),
         }
     }
 
@@ -84,17 +87,18 @@ impl App {
         self.client.is_some()
     }
 
-    /// Passes new data to the receiving end, whose requests arrive after `request_delay`. Returns true if it sent one.
-    pub fn on_bytes(&mut self, now: Time, in_order: u64, request_delay: Span) -> bool {
-        let Some(client) = &mut self.client else { return false };
-        match client.on_bytes(now, in_order, self.written) {
-            Reaction::None => false,
-            Reaction::Request { size, pause } => {
-                self.response = size;
-                self.request_at(now + pause + request_delay);
-                true
+    /// Passes new data to the receiving end, whose requests arrive after `request_delay`.
+    pub fn on_bytes(&mut self, now: Time, in_order: u64, request_delay: Span) -> Reaction {
+        let Some(client) = &mut self.client else { return Reaction::None };
+        let reaction = client.on_bytes(now, in_order, self.written);
+        if let Reaction::Request { size, pause } = reaction {
+            let at = now + pause + request_delay;
+            if at < self.stop {
+                self.requests.push_back((at, size));
             }
+            self.next = self.requests.front().map_or(Time::NEVER, |(at, _)| *at);
         }
+        reaction
     }
 
     /// Performs the action that is due; `sent` bytes have left the socket so far. Returns true if it wrote new data.
@@ -139,9 +143,13 @@ impl App {
                 self.next = (self.started + elapsed).min(self.stop);
                 true
             }
-            Traffic::Video(_) => {
-                self.written = self.written.saturating_add(self.response);
-                self.next = self.stop;
+            Traffic::Video(_) | Traffic::Page(_) => {
+                while self.requests.front().is_some_and(|(at, _)| *at <= now)
+                    && let Some((_, size)) = self.requests.pop_front()
+                {
+                    self.written = self.written.saturating_add(size);
+                }
+                self.next = self.requests.front().map_or(self.stop, |(at, _)| *at);
                 true
             }
             Traffic::Bulk | Traffic::Size(_) => {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bbrlab_core::{ALGORITHMS, AlgorithmConfig, Rate, Rng, Span, Time};
 use bbrlab_sim::apps::call::CallSetup;
+use bbrlab_sim::apps::page::PageSetup;
 use bbrlab_sim::apps::video::{AbrRule, VideoSetup};
 use bbrlab_sim::link::{
     AckAggregation, Aqm, Buffer, Codel, DeliveryTrace, Demand, FqCodel, LinkConfig, Loss, Pie, Policer, Red, Service,
@@ -179,7 +180,7 @@ impl Dice {
 
     fn traffic(&mut self, rate: f64, duration: Time) -> Traffic {
         let volume = rate / 8.0 * duration.as_nanos() as f64 / 1e9;
-        match self.0.below(10) {
+        match self.0.below(11) {
             0 => Traffic::Size(self.between(1, 3)),
             1 => Traffic::Size((volume * self.log(0.001, 1.0)).max(1.0) as u64),
             2 => Traffic::OnOff {
@@ -195,6 +196,11 @@ impl Dice {
                 size: self.log(1.0, 1e6) as u64,
                 think: self.span(Span::micros(100), Span::secs(1)),
             },
+            7 => Traffic::Page(PageSetup {
+                objects: self.between(1, 200) as u32,
+                size: self.log(1.0, 1e5) as u64,
+                pause: self.one_in(2).then(|| self.span(Span::micros(1), Span::secs(1))),
+            }),
             5 => Traffic::Call(CallSetup {
                 size: self.log(1.0, 1e5) as u64,
                 interval: self.span(Span::millis(1), Span::millis(200)),
@@ -260,6 +266,7 @@ impl Dice {
                 1 => Rwnd::Auto(self.log(1.0, 1e7) as u64),
                 _ => Rwnd::Unlimited,
             },
+            deadline: self.one_in(2).then_some(Span::millis(100)),
             traffic: self.traffic(rate, setup.duration),
             host: self.host(),
         }
