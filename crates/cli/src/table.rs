@@ -87,7 +87,7 @@ pub fn run(result: &RunResult, trace: &Trace, style: Style) -> String {
     text.push('\n');
     text.push_str(&bottleneck(result));
     text.push_str(&applications(result));
-    text.push_str(&result.probe.as_ref().map_or_else(String::new, probe));
+    text.push_str(&result.probe.as_deref().map_or_else(String::new, probe));
     text.push_str(&links(result, trace));
     text.push_str(&sparks(trace));
     text
@@ -239,13 +239,15 @@ fn applications(result: &RunResult) -> String {
         if let Some(video) = &flow.video {
             let started =
                 video.startup_s.map_or("never started".to_owned(), |s| format!("started after {}", seconds(s)));
+            let stalls = match video.stalls {
+                0 => "no stalls".to_owned(),
+                n => format!("{}, {}", counted(n, "stall"), seconds(video.stalled_s)),
+            };
             let latency = video.latency_s.map_or_else(String::new, |s| format!("; latency {}", seconds(s)));
             let _ = writeln!(
                 text,
-                "video       {}: {started}; {} of {} in all; {} mean bitrate, {}; QoE {:.0}{latency}",
+                "video       {}: {started}; {stalls}; {} mean bitrate, {}; QoE {:.0}{latency}",
                 flow.name,
-                counted(video.stalls, "stall"),
-                seconds(video.stalled_s),
                 rate(video.bitrate_bps),
                 counted(video.switches, "change"),
                 video.qoe,

@@ -87,6 +87,7 @@ const SCENARIOS: &[(&str, &str)] = &[
         "kern_traffic",
         "rate = '20mbit'\nflow = ['bbr3-linux,size=5MB', 'bbr2,on=1s/off=2s', 'bbr2-ietf100,rate=1mbit', 'bbr3-linux,rwnd=64KiB']",
     ),
+    ("fq", "rate = '20mbit'\naqm = 'fq'\nbuffer = '4bdp'\nflow = ['cubic', 'bbr3', 'reno,rtt=80ms']"),
     ("lag", "rate = '20mbit'\nbuffer = '4bdp'\nack_loss = '1%'\nprobe = '20ms'\nflow = ['cubic', 'bbr3']"),
     (
         "video",

@@ -24,11 +24,11 @@ fn flow(rate: &str, flow: &str) -> FlowResult {
 
 fn video(rate: &str, options: &str) -> (VideoResult, FlowResult) {
     let flow = flow(rate, &format!("cubic,video={options}"));
-    (flow.video.clone().unwrap(), flow)
+    (*flow.video.clone().unwrap(), flow)
 }
 
 fn call(rate: &str, flows: &[&str], buffer: &str) -> CallResult {
-    run(&setup(rate, flows, &[("buffer", buffer)])).result.flows.remove(0).call.unwrap()
+    run(&setup(rate, flows, &[("buffer", buffer)])).result.flows.remove(0).call.map(|call| *call).unwrap()
 }
 
 #[test]

@@ -64,7 +64,7 @@ fn parts_of_a_run(engine: &mut Engine) {
 
 /// A figure of the run's probe; NaN without one.
 fn probe(run: &RunView, figure: impl Fn(&ProbeResult) -> Option<f64>) -> f64 {
-    run.output.result.probe.as_ref().and_then(figure).unwrap_or(f64::NAN)
+    run.output.result.probe.as_deref().and_then(figure).unwrap_or(f64::NAN)
 }
 
 fn probe_ms(run: &RunView, figure: impl Fn(&Distribution) -> f64) -> f64 {
@@ -156,7 +156,7 @@ fn flow_figures(engine: &mut Engine) {
     figure(engine, "retransmit_ratio", |f| f.retransmit_ratio);
     figure(engine, "drop_ratio", |f| f.drop_ratio.unwrap_or(f64::NAN));
     figure(engine, "fct_s", |f| f.fct_s.unwrap_or(f64::NAN));
-    let video = |f: &FlowResult, pick: fn(&VideoResult) -> f64| f.video.as_ref().map_or(f64::NAN, pick);
+    let video = |f: &FlowResult, pick: fn(&VideoResult) -> f64| f.video.as_deref().map_or(f64::NAN, pick);
     figure(engine, "startup_s", move |f| video(f, |video| video.startup_s.unwrap_or(f64::NAN)));
     figure(engine, "stalls", move |f| video(f, |video| video.stalls as f64));
     figure(engine, "stalled_s", move |f| video(f, |video| video.stalled_s));

@@ -38,13 +38,13 @@ pub enum Reaction {
 impl Client {
     /// Creates the client of an application, if it has one. The flow started at `start`, and its connection is established at
     /// `now`.
-    pub fn of(traffic: &Traffic, start: Time, now: Time) -> Option<Box<Self>> {
-        Some(Box::new(match traffic {
+    pub fn of(traffic: &Traffic, start: Time, now: Time) -> Option<Self> {
+        Some(match traffic {
             Traffic::Call(call) => Self::Call(Frames::new(*call, now)),
             Traffic::Video(video) => Self::Video(Player::new(video.clone(), start)),
             Traffic::Page(page) => Self::Page(Loader::new(*page, start)),
             _ => return None,
-        }))
+        })
     }
 
     /// Handles new data: `in_order` bytes have arrived by `now`, of `written` that the sender has written.

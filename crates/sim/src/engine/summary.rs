@@ -15,7 +15,7 @@ impl Simulation<'_> {
         let mut trace = self.recorder.finish(&self.flows);
         if let Some(mut prober) = self.prober.take() {
             let loads = self.flows.iter().map(|flow| &flow.stats.rtt.samples);
-            result.probe = Some(prober.result(self.setup, self.now, loads));
+            result.probe = Some(Box::new(prober.result(self.setup, self.now, loads)));
             trace.probe = prober.take_samples();
         }
         let packets = self.capture.map_or_else(Packets::default, |capture| capture.finish());

@@ -46,7 +46,7 @@ pub struct RunResult {
     pub flows: Vec<FlowResult>,
     /// The lag probe's figures; null without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub probe: Option<ProbeResult>,
+    pub probe: Option<Box<ProbeResult>>,
     /// One entry per algorithm.
     pub groups: Vec<Group>,
     /// Expectations, with verdicts.
@@ -255,16 +255,16 @@ pub struct FlowResult {
     pub fct_s: Option<f64>,
     /// The call's figures; null for other traffic.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub call: Option<CallResult>,
+    pub call: Option<Box<CallResult>>,
     /// The video's figures; null for other traffic.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub video: Option<VideoResult>,
+    pub video: Option<Box<VideoResult>>,
     /// The page loads' figures; null for other traffic.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub page: Option<PageResult>,
+    pub page: Option<Box<PageResult>>,
     /// The responses' figures; null without a deadline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub requests: Option<RequestResult>,
+    pub requests: Option<Box<RequestResult>>,
     /// Time spent in each state.
     pub state_s: BTreeMap<String, f64>,
     /// The model at the end.

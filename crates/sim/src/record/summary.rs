@@ -168,15 +168,15 @@ fn flow_result(setup: &Setup, flow: &FlowSetup, end: Time, counts: &FlowCounts<'
         bytes: counts.received_bytes,
         fct_s: completion_s(flow, counts),
         call: match counts.client {
-            Some(Client::Call(frames)) => Some(frames.result(end, flow.stop)),
+            Some(Client::Call(frames)) => Some(Box::new(frames.result(end, flow.stop))),
             _ => None,
         },
         video: match counts.client {
-            Some(Client::Video(player)) => Some(player.result(flow.stop.unwrap_or(end).min(end))),
+            Some(Client::Video(player)) => Some(Box::new(player.result(flow.stop.unwrap_or(end).min(end)))),
             _ => None,
         },
         page: match counts.client {
-            Some(Client::Page(loader)) => Some(loader.result()),
+            Some(Client::Page(loader)) => Some(Box::new(loader.result())),
             _ => None,
         },
         requests: requests(flow, counts.exchanges),
@@ -189,18 +189,18 @@ fn flow_result(setup: &Setup, flow: &FlowSetup, end: Time, counts: &FlowCounts<'
 }
 
 /// Figures of the responses, of a flow with a deadline.
-fn requests(flow: &FlowSetup, exchanges: &[Span]) -> Option<RequestResult> {
+fn requests(flow: &FlowSetup, exchanges: &[Span]) -> Option<Box<RequestResult>> {
     let deadline = flow.deadline?;
     let mut times_us = Histogram::default();
     exchanges.iter().for_each(|time| times_us.add(time.as_micros()));
     let late = exchanges.iter().filter(|time| **time > deadline).count() as u64;
-    Some(RequestResult {
+    Some(Box::new(RequestResult {
         responses: times_us.count(),
         late,
         late_ratio: ratio(late, times_us.count()),
         deadline_ms: deadline.as_nanos() as f64 * NS_TO_MS,
         time_ms: (times_us.count() > 0).then(|| times_us.distribution(US_TO_MS)),
-    })
+    }))
 }
 
 /// Time from the SYN to the last byte, or the mean over responses.

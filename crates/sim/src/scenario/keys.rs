@@ -187,15 +187,15 @@ scenario_keys! {
     Condition "SHARE", default "0%", set |scenario, text| scenario.duplicate = text.parse()?;
     example &["--duplicate", "1%"];
 
-    /// Queue discipline: droptail, red, codel, fq_codel, pie or dualpi2, with options as in codel:target=5ms:ecn
+    /// Queue discipline: droptail, red, codel, fq_codel, fq, pie or dualpi2, with options as in codel:target=5ms:ecn
     ///
     /// Options: red:min=VOLUME,max=VOLUME,p=SHARE,wlog=N,gentle,ecn; codel:target=TIME,interval=TIME,ce=TIME,ecn;
-    /// fq_codel: those of codel, and flows=N, quantum=BYTES; pie:target=TIME,tupdate=TIME,alpha=X,beta=X,burst=TIME,ecn;
+    /// fq_codel: those of codel, and flows=N, quantum=BYTES; fq:flow_limit=N,quantum=BYTES,initial_quantum=BYTES,ce=TIME; pie:target=TIME,tupdate=TIME,alpha=X,beta=X,burst=TIME,ecn;
     /// dualpi2:target=TIME,tupdate=TIME,alpha=X,beta=X,coupling=X,step=TIME,classic=PERCENT.
     aqm: AqmSpec = AqmSpec::default();
     Condition "AQM", default "droptail", set |scenario, text| scenario.aqm = text.parse()?;
     example &["--aqm", "codel"];
-    refused &[GENTLE_RED, DUALPI2];
+    refused &[GENTLE_RED, DUALPI2, FQ];
 
     /// Token-bucket policer in front of the queue, as in rate=10mbit,burst=125kB
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -370,6 +370,14 @@ const DUALPI2: Refusal = Refusal {
     why: "this kernel has no dualpi2, which Linux has from 6.17 on",
     holds: |setup| link(setup, |link| matches!(&link.aqm, Aqm::DualPi2(_)), "dualpi2"),
     example: &["--aqm", "dualpi2"],
+};
+
+const FQ: Refusal = Refusal {
+    on: UML,
+    values: "fq",
+    why: "the kernel's fq is not compared with it yet",
+    holds: |setup| link(setup, |link| matches!(&link.aqm, Aqm::Fq(_)), "fq"),
+    example: &["--aqm", "fq"],
 };
 
 const PROBE: Refusal = Refusal {

@@ -26,7 +26,13 @@ pub struct App {
     /// Bytes written before the present kind of traffic began.
     base: u64,
     /// The receiving end, of applications that have one.
-    client: Option<Box<Client>>,
+    client: Option<Box<Reader>>,
+}
+
+/// The receiving end, and its requests.
+#[derive(Clone, Debug)]
+struct Reader {
+    client: Client,
     /// Requests on their way to the server: arrival, and bytes of the response.
     requests: VecDeque<(Time, u64)>,
 }
@@ -57,29 +63,18 @@ impl App {
         };
         // Stopped before its first write, so there is nothing to send.
         let (written, next) = if stop <= now { (0, Time::NEVER) } else { (written, next) };
-        Self {
-            traffic,
-            written,
-            next,
-            stop,
-            busy: true,
-            started: now,
-            ticks: 1,
-            asked: 1,
-            base: 0,
-            client: None,
-            requests: VecDeque::new(),
-        }
+        Self { traffic, written, next, stop, busy: true, started: now, ticks: 1, asked: 1, base: 0, client: None }
     }
 
     /// Creates the receiving end of a flow that started at `start`, if its application has one.
     pub fn begin_client(&mut self, start: Time) {
-        self.client = Client::of(&self.traffic, start, self.started);
+        let reader = |client| Box::new(Reader { client, requests: VecDeque::new() });
+        self.client = Client::of(&self.traffic, start, self.started).map(reader);
     }
 
     /// The receiving end, of applications that have one.
     pub fn client(&self) -> Option<&Client> {
-        self.client.as_deref()
+        self.client.as_deref().map(|reader| &reader.client)
     }
 
     /// True if the application has a receiving end of its own, which takes [`Self::on_bytes`].
@@ -89,14 +84,14 @@ impl App {
 
     /// Passes new data to the receiving end, whose requests arrive after `request_delay`.
     pub fn on_bytes(&mut self, now: Time, in_order: u64, request_delay: Span) -> Reaction {
-        let Some(client) = &mut self.client else { return Reaction::None };
+        let Some(Reader { client, requests }) = self.client.as_deref_mut() else { return Reaction::None };
         let reaction = client.on_bytes(now, in_order, self.written);
         if let Reaction::Request { size, pause } = reaction {
             let at = now + pause + request_delay;
             if at < self.stop {
-                self.requests.push_back((at, size));
+                requests.push_back((at, size));
             }
-            self.next = self.requests.front().map_or(Time::NEVER, |(at, _)| *at);
+            self.next = requests.front().map_or(Time::NEVER, |(at, _)| *at);
         }
         reaction
     }
@@ -144,12 +139,13 @@ impl App {
                 true
             }
             Traffic::Video(_) | Traffic::Page(_) => {
-                while self.requests.front().is_some_and(|(at, _)| *at <= now)
-                    && let Some((_, size)) = self.requests.pop_front()
+                let Some(Reader { requests, .. }) = self.client.as_deref_mut() else { return false };
+                while requests.front().is_some_and(|(at, _)| *at <= now)
+                    && let Some((_, size)) = requests.pop_front()
                 {
                     self.written = self.written.saturating_add(size);
                 }
-                self.next = self.requests.front().map_or(self.stop, |(at, _)| *at);
+                self.next = requests.front().map_or(self.stop, |(at, _)| *at);
                 true
             }
             Traffic::Bulk | Traffic::Size(_) => {

@@ -8,7 +8,8 @@ use bbrlab_sim::apps::call::CallSetup;
 use bbrlab_sim::apps::page::PageSetup;
 use bbrlab_sim::apps::video::{AbrRule, VideoSetup};
 use bbrlab_sim::link::{
-    AckAggregation, Aqm, Buffer, Codel, DeliveryTrace, Demand, FqCodel, LinkConfig, Loss, Pie, Policer, Red, Service,
+    AckAggregation, Aqm, Buffer, Codel, DeliveryTrace, Demand, Fq, FqCodel, LinkConfig, Loss, Pie, Policer, Red,
+    Service,
 };
 use bbrlab_sim::setup::{
     AccessSetup, AckEvery, Change, ChangeKind, FlowSetup, HostSetup, PathSetup, Rwnd, Setup, Traffic,
@@ -72,7 +73,7 @@ impl Dice {
             ecn,
             ce_threshold,
         };
-        match self.0.below(8) {
+        match self.0.below(9) {
             0 => {
                 let min = self.between(1_600, 100_000);
                 Aqm::Red(Red {
@@ -97,6 +98,12 @@ impl Dice {
                 beta: self.log(0.2, 5.0),
                 max_burst: self.span(Span::millis(1), Span::millis(300)),
                 ecn,
+            }),
+            4 => Aqm::Fq(Fq {
+                flow_limit: self.between(1, 200) as u32,
+                quantum: self.between(64, 4000) as u32,
+                initial_quantum: self.between(64, 20_000) as u32,
+                ce_threshold,
             }),
             _ => Aqm::DropTail,
         }
