@@ -499,6 +499,18 @@ mod tests {
     }
 
     #[test]
+    fn the_probe_and_each_application_have_a_line() {
+        let flows = "flow = ['cubic', 'bbr3,video=throughput:300kbit/1mbit', 'bbr3,call=500kbit/30', \
+                     'reno,page=light/1s', 'reno,request=10kB/100ms,deadline=50ms']";
+        let text = shown(&format!("duration = '10s'\nprobe = '20ms'\n{flows}"));
+        for start in ["probe  ", "RPM  ", "video  ", "call  ", "page  ", "requests  "] {
+            assert_eq!(text.lines().filter(|line| line.starts_with(start)).count(), 1, "{start}: {text}");
+        }
+        let plain = shown("duration = '1s'");
+        assert!(!plain.contains("probe  ") && !plain.contains("video  "), "{plain}");
+    }
+
+    #[test]
     fn a_small_share_has_the_digits_that_a_page_gives_it() {
         assert_eq!(percent(0.000_996), "0.0996 %");
         assert_eq!((percent(0.0), percent(0.005), percent(0.5)), ("0 %".into(), "0.50 %".into(), "50.0 %".into()));

@@ -89,3 +89,28 @@ pub(super) fn section(result: &RunResult) -> Option<Section> {
         ..Section::default()
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flow_has_a_row_for_each_figure_of_its_application_and_a_bulk_flow_none() {
+        let run = |flow: &str| {
+            let toml = format!("duration = '10s'\nflow = ['{flow}']");
+            let read = bbrlab_sim::scenario::ScenarioFile::from_toml(&toml, "a test").unwrap();
+            section(&bbrlab_sim::engine::run(&read.scenario.resolve().unwrap()).result)
+        };
+        assert_eq!(run("cubic"), None);
+        for (flow, rows) in [
+            ("cubic,video=throughput:300kbit/1mbit,name=tv", 8),
+            ("cubic,call=500kbit/30,name=tv", 6),
+            ("cubic,page=light/1s,name=tv", 5),
+            ("cubic,request=10kB/1s,deadline=100ms,name=tv", 5),
+        ] {
+            let table = run(flow).unwrap().runs_table.unwrap();
+            assert_eq!(table.rows.len(), rows, "{flow}");
+            assert!(table.rows.iter().all(|row| row.len() == table.columns.len() && row[0] == "tv"), "{flow}");
+        }
+    }
+}
