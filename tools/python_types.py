@@ -40,6 +40,8 @@ def python(kind):
     if inner := re.fullmatch(r"Vec<(.*)>|\[(\w+); \d+\]", kind):
         name, of = python(inner[1] or inner[2])
         return f"list[{name}]", of
+    if inner := re.fullmatch(r"Box<(.*)>", kind):
+        return python(inner[1])
     if kind.startswith("BTreeMap<"):
         return "Record", None
     if kind in PLAIN:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from bbrlab._record import Record
 
-__all__ = ["Bottleneck", "Distribution", "Expectation", "Flow", "Group", "Model", "Run"]
+__all__ = ["Bottleneck", "CallResult", "Distribution", "Expectation", "Flow", "Group", "Model", "PageResult", "ProbeResult", "RequestResult", "Responsiveness", "Run", "VideoResult"]
 
 
 class Distribution(Record):
@@ -31,6 +31,55 @@ class Distribution(Record):
     """99th percentile."""
     max: float
     """Largest."""
+
+
+class Responsiveness(Record):
+    """Responsiveness by draft-ietf-ippm-responsiveness-09, in round trips per minute. Each term is 60000 over the mean, in ms, of
+    the lowest 95 % of the samples.
+    """
+
+    __slots__ = ()
+
+    rpm: float
+    """Mean of `foreign` and `loaded`."""
+    foreign: float
+    """Term of new connections, from the probe's RTTs: TCP's handshake, TLS's and the request each count as one such RTT."""
+    loaded: float
+    """Term of requests on the loaded connections, from the RTTs of the bulk flows' ACKs. The wait in a sender's own buffer and
+    behind a retransmission is not part of it.
+    """
+
+
+class VideoResult(Record):
+    """A video's figures from the flow's start to its end."""
+
+    __slots__ = ()
+
+    rule: str
+    """The player's rule for the bitrate: `buffer` or `throughput`."""
+    startup_s: float | None
+    """Time from the SYN to the first picture; None if there was none."""
+    stalls: int
+    """Interruptions of playback."""
+    stalled_s: float
+    """Time spent in interruptions."""
+    played_s: float
+    """Media played."""
+    segments: int
+    """Segments that have arrived."""
+    bytes: int
+    """Their bytes."""
+    bitrate_bps: float
+    """Mean bitrate of these segments."""
+    switches: int
+    """Changes of the bitrate."""
+    qoe: float
+    """Quality of experience, in kbit/s for each segment: Yin et al., SIGCOMM 2015, linear quality and balanced weights. It is the
+    mean bitrate less the mean change of the bitrate, and less 3000 times the seconds of stall and start-up delay over the number
+    of segments.
+    """
+    latency_s: float | None
+    """Latency of live video at the end: the target, start-up delay and stalls together; None for video on demand."""
 
 
 class Model(Record):
@@ -99,11 +148,89 @@ class Bottleneck(Record):
     """
 
 
+class ProbeResult(Record):
+    """The lag probe's figures over the measured time."""
+
+    __slots__ = ()
+    _kinds: ClassVar[dict[str, type[Any]]] = {"rtt_ms": Distribution, "rpm": Responsiveness}
+
+    interval_s: float
+    """Interval between two probes."""
+    sent: int
+    """Probes sent whose echo could have arrived by the end."""
+    lost: int
+    """Probes without an echo."""
+    loss_ratio: float
+    """lost / sent."""
+    rtt_ms: Distribution | None
+    """RTT of each echoed probe; None where none was echoed."""
+    rpm: Responsiveness | None
+    """Responsiveness under load; None without an echo or without a bulk flow."""
+
+
+class CallResult(Record):
+    """A call's figures over its whole life."""
+
+    __slots__ = ()
+    _kinds: ClassVar[dict[str, type[Any]]] = {"delay_ms": Distribution}
+
+    frames: int
+    """Frames that have arrived, or whose deadline has passed."""
+    late: int
+    """Frames that did not arrive within the deadline."""
+    late_ratio: float
+    """late / frames."""
+    deadline_ms: float
+    """Deadline: longest delay of a frame in time."""
+    delay_ms: Distribution | None
+    """Delay from the capture of each frame to the arrival of its last byte; None where none has arrived."""
+    mos: float
+    """Mean opinion score of a G.711 call that plays each packet at the deadline and loses the late ones: E-model as simplified by
+    Cole and Rosenbluth, CCR 2001; 1 (bad) to 4.5.
+    """
+
+
+class PageResult(Record):
+    """Figures of the page loads of a flow, from its start."""
+
+    __slots__ = ()
+    _kinds: ClassVar[dict[str, type[Any]]] = {"load_ms": Distribution}
+
+    objects: int
+    """Objects of a page."""
+    page_bytes: int
+    """Bytes of a page."""
+    loads: int
+    """Complete loads."""
+    load_ms: Distribution | None
+    """Page-load time: from the request of the document (of the first load, the SYN) to the last byte of the last object; None
+    without a complete load.
+    """
+
+
+class RequestResult(Record):
+    """Figures of the responses of a flow with a deadline, from its start."""
+
+    __slots__ = ()
+    _kinds: ClassVar[dict[str, type[Any]]] = {"time_ms": Distribution}
+
+    responses: int
+    """Responses that have arrived."""
+    late: int
+    """Responses that arrived after the deadline."""
+    late_ratio: float
+    """late / responses."""
+    deadline_ms: float
+    """Deadline: longest time of a response in time."""
+    time_ms: Distribution | None
+    """Time from a request (of the first, the SYN) to the last byte of its response; None without a response."""
+
+
 class Flow(Record):
     """One flow's figures over the measured time."""
 
     __slots__ = ()
-    _kinds: ClassVar[dict[str, type[Any]]] = {"rtt_ms": Distribution, "model": Model}
+    _kinds: ClassVar[dict[str, type[Any]]] = {"rtt_ms": Distribution, "call": CallResult, "video": VideoResult, "page": PageResult, "requests": RequestResult, "model": Model}
 
     name: str
     """Name of the flow."""
@@ -134,6 +261,14 @@ class Flow(Record):
     fct_s: float | None
     """Time from the SYN to the last payload byte at the receiver (mean over responses for request/response); None while unfinished.
     """
+    call: CallResult | None
+    """The call's figures; None for other traffic."""
+    video: VideoResult | None
+    """The video's figures; None for other traffic."""
+    page: PageResult | None
+    """The page loads' figures; None for other traffic."""
+    requests: RequestResult | None
+    """The responses' figures; None without a deadline."""
     state_s: Record
     """Time spent in each state."""
     model: Model
@@ -144,7 +279,7 @@ class Run(Record):
     """Figures of one run. The caller that holds `scenario` and `expect` fills them in."""
 
     __slots__ = ()
-    _kinds: ClassVar[dict[str, type[Any]]] = {"bottleneck": Bottleneck, "flows": Flow, "groups": Group, "expect": Expectation}
+    _kinds: ClassVar[dict[str, type[Any]]] = {"bottleneck": Bottleneck, "flows": Flow, "probe": ProbeResult, "groups": Group, "expect": Expectation}
 
     schema: int
     """Number of this schema."""
@@ -176,6 +311,8 @@ class Run(Record):
     """
     flows: list[Flow]
     """One entry per flow."""
+    probe: ProbeResult | None
+    """The lag probe's figures; None without one."""
     groups: list[Group]
     """One entry per algorithm."""
     expect: list[Expectation]

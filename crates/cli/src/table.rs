@@ -6,7 +6,7 @@ use std::fmt::Write;
 use std::io::IsTerminal;
 
 use bbrlab_sim::metrics::CONVERGED;
-use bbrlab_sim::record::result::{Expectation, FlowResult, RunResult};
+use bbrlab_sim::record::result::{Expectation, FlowResult, ProbeResult, RunResult};
 use bbrlab_sim::record::trace::Trace;
 use bbrlab_stats::number::{ms, percent, rate, seconds};
 use bbrlab_stats::plural::counted;
@@ -86,6 +86,8 @@ pub fn run(result: &RunResult, trace: &Trace, style: Style) -> String {
     }
     text.push('\n');
     text.push_str(&bottleneck(result));
+    text.push_str(&applications(result));
+    text.push_str(&result.probe.as_deref().map_or_else(String::new, probe));
     text.push_str(&links(result, trace));
     text.push_str(&sparks(trace));
     text
@@ -213,6 +215,98 @@ fn bottleneck(result: &RunResult) -> String {
     text
 }
 
+/// One line on each application of a flow.
+fn applications(result: &RunResult) -> String {
+    let mut text = String::new();
+    for flow in result.flows.iter().take(FLOWS_SHOWN) {
+        if let Some(call) = &flow.call {
+            let _ = writeln!(
+                text,
+                "call        {}: {} of {} later than {} ms ({}); {}MOS {:.2}",
+                flow.name,
+                call.late,
+                counted(call.frames, "frame"),
+                ms(call.deadline_ms),
+                percent(call.late_ratio),
+                call.delay_ms.as_ref().map_or_else(String::new, |delay| format!(
+                    "delay {} ms p50, {} p95; ",
+                    ms(delay.p50),
+                    ms(delay.p95)
+                )),
+                call.mos,
+            );
+        }
+        if let Some(video) = &flow.video {
+            let started =
+                video.startup_s.map_or("never started".to_owned(), |s| format!("started after {}", seconds(s)));
+            let stalls = match video.stalls {
+                0 => "no stalls".to_owned(),
+                n => format!("{}, {}", counted(n, "stall"), seconds(video.stalled_s)),
+            };
+            let latency = video.latency_s.map_or_else(String::new, |s| format!("; latency {}", seconds(s)));
+            let _ = writeln!(
+                text,
+                "video       {}: {started}; {stalls}; {} mean bitrate, {}; QoE {:.0}{latency}",
+                flow.name,
+                rate(video.bitrate_bps),
+                counted(video.switches, "change"),
+                video.qoe,
+            );
+        }
+        if let Some(page) = &flow.page {
+            let load = page.load_ms.as_ref().map_or("none complete".to_owned(), |load| {
+                format!("{} p50, {} p95", seconds(load.p50 / 1e3), seconds(load.p95 / 1e3))
+            });
+            let _ = writeln!(
+                text,
+                "page        {}: {} of {}; page-load time {load}",
+                flow.name,
+                counted(page.loads, "load"),
+                counted(page.objects, "object"),
+            );
+        }
+        if let Some(requests) = &flow.requests {
+            let time = requests
+                .time_ms
+                .as_ref()
+                .map_or("none complete".to_owned(), |time| format!("{} ms p50, {} p95", ms(time.p50), ms(time.p95)));
+            let _ = writeln!(
+                text,
+                "requests    {}: {} of {} later than {} ms ({}); {time}",
+                flow.name,
+                requests.late,
+                counted(requests.responses, "response"),
+                ms(requests.deadline_ms),
+                percent(requests.late_ratio),
+            );
+        }
+    }
+    text
+}
+
+/// One line on the lag probe, and one on responsiveness.
+fn probe(probe: &ProbeResult) -> String {
+    let lost = format!("{} of {} lost ({})", probe.lost, counted(probe.sent, "probe"), percent(probe.loss_ratio));
+    let mut text = match &probe.rtt_ms {
+        Some(rtt) => format!(
+            "probe       RTT {} ms p50, {} p95, {} p99, {} max; {lost}\n",
+            ms(rtt.p50),
+            ms(rtt.p95),
+            ms(rtt.p99),
+            ms(rtt.max)
+        ),
+        None => format!("probe       no echo; {lost}\n"),
+    };
+    if let Some(rpm) = &probe.rpm {
+        let _ = writeln!(
+            text,
+            "RPM         {:.0} round trips a minute: {:.0} of the probe, {:.0} on the loaded connections",
+            rpm.rpm, rpm.foreign, rpm.loaded
+        );
+    }
+    text
+}
+
 /// True if two flows overlap for some whole second after the last start. Their shares of it can then be compared.
 fn share_a_second(result: &RunResult) -> bool {
     let last_start = result.flows.iter().map(|flow| flow.start_s.ceil()).fold(0.0, f64::max);
@@ -333,9 +427,20 @@ pub fn repeated(document: &Value, style: Style) -> String {
     }
     let link = &summary["bottleneck"];
     let runs = document["runs"].as_array().map_or(0, Vec::len);
+    let probe = &summary["probe"];
+    let lag = match probe.is_object() {
+        true => format!(
+            "\nprobe       RTT p50 {} ms, p95 {}; lost {}; RPM {}",
+            figure(&probe["rtt_ms"]["p50"], &ms),
+            figure(&probe["rtt_ms"]["p95"], &ms),
+            figure(&probe["loss_ratio"], &percent),
+            figure(&probe["rpm"]["rpm"], &|rpm| format!("{rpm:.0}")),
+        ),
+        false => String::new(),
+    };
     let _ = writeln!(
         shown,
-        "\nbottleneck  {} used; queue p95 {} ms; dropped {}\nmedians of {runs} runs with 95 % bootstrap intervals{}",
+        "\nbottleneck  {} used; queue p95 {} ms; dropped {}{lag}\nmedians of {runs} runs with 95 % bootstrap intervals{}",
         figure(&link["utilisation"], &percent),
         figure(&link["queue_ms"]["p95"], &ms),
         figure(&link["drop_ratio"], &percent),
@@ -391,6 +496,18 @@ mod tests {
             unfair.ends_with("over the whole run; not converged: one-second bins fall below 0.95 until the end"),
             "{unfair}"
         );
+    }
+
+    #[test]
+    fn the_probe_and_each_application_have_a_line() {
+        let flows = "flow = ['cubic', 'bbr3,video=throughput:300kbit/1mbit', 'bbr3,call=500kbit/30', \
+                     'reno,page=light/1s', 'reno,request=10kB/100ms,deadline=50ms']";
+        let text = shown(&format!("duration = '10s'\nprobe = '20ms'\n{flows}"));
+        for start in ["probe  ", "RPM  ", "video  ", "call  ", "page  ", "requests  "] {
+            assert_eq!(text.lines().filter(|line| line.starts_with(start)).count(), 1, "{start}: {text}");
+        }
+        let plain = shown("duration = '1s'");
+        assert!(!plain.contains("probe  ") && !plain.contains("video  "), "{plain}");
     }
 
     #[test]

@@ -234,6 +234,7 @@ impl<'a> Driver<'a> {
                     t_ns: Vec::new(),
                     flows: vec![FlowTrace::default(); flows],
                     links: vec![LinkTrace::default(); setup.links.len()],
+                    probe: Vec::new(),
                 },
                 flows: vec![FlowOutput::default(); flows],
                 capacity_bits: vec![0.0; setup.links.len()],

@@ -61,6 +61,7 @@ fn flow_counts<'a>(driven: &'a FlowOutput, meter: &'a FlowMeter) -> FlowCounts<'
         states: &driven.states,
         finished: driven.finished,
         exchanges: &driven.exchanges,
+        client: None,
         bw: Rate::bits_per_sec(driven.bbr.map_or(0, |bbr| bbr.bw.saturating_mul(BITS))),
         min_rtt: (min_rtt_us != u32::MAX).then(|| Span::micros(min_rtt_us.into())),
     }

@@ -87,6 +87,17 @@ const SCENARIOS: &[(&str, &str)] = &[
         "kern_traffic",
         "rate = '20mbit'\nflow = ['bbr3-linux,size=5MB', 'bbr2,on=1s/off=2s', 'bbr2-ietf100,rate=1mbit', 'bbr3-linux,rwnd=64KiB']",
     ),
+    ("fq", "rate = '20mbit'\naqm = 'fq'\nbuffer = '4bdp'\nflow = ['cubic', 'bbr3', 'reno,rtt=80ms']"),
+    ("lag", "rate = '20mbit'\nbuffer = '4bdp'\nack_loss = '1%'\nprobe = '20ms'\nflow = ['cubic', 'bbr3']"),
+    (
+        "video",
+        "rate = '5mbit'\nflow = ['cubic,video=throughput:300kbit/1mbit/3mbit:segment=1s', 'bbr3,video=buffer:300kbit/1mbit/3mbit:segment=1s:buffer=8s', 'bbr1,video=throughput:1mbit:segment=1s:live=3s']",
+    ),
+    ("call", "rate = '5mbit'\nbuffer = '4bdp'\nflow = ['bbr3,call=1mbit/30', 'cubic']"),
+    (
+        "pages",
+        "rate = '20mbit'\nbuffer = '4bdp'\nflow = ['bbr3,page=light/1s', 'cubic,request=10kB/50ms,deadline=60ms', 'cubic']",
+    ),
 ];
 
 /// FNV-1a hash of all bytes written.

@@ -5,6 +5,7 @@
 //! [`scenario`] parses the user's input, [`setup`] is its resolved form, and [`engine`] runs it over [`link`] and [`tcp`],
 //! optionally driven by a [`script`]. [`record`] holds the results.
 
+pub mod apps;
 pub mod backend;
 pub mod engine;
 mod error;

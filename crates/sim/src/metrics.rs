@@ -97,6 +97,34 @@ impl Histogram {
         found
     }
 
+    /// Largest value; 0 without values.
+    pub const fn max(&self) -> u64 {
+        self.max
+    }
+
+    /// Adds all values of another histogram.
+    pub fn merge(&mut self, other: &Self) {
+        self.counts.resize(self.counts.len().max(other.counts.len()), 0);
+        self.counts.iter_mut().zip(&other.counts).for_each(|(own, more)| *own = own.saturating_add(*more));
+        (self.n, self.sum) = (self.n + other.n, self.sum + other.sum);
+        (self.min, self.max) = (self.min.min(other.min), self.max.max(other.max));
+    }
+
+    /// Returns the mean of the lowest `share` of the values (0 to 1), at least one of them; 0 without values.
+    pub fn trimmed_mean(&self, share: f64) -> f64 {
+        let kept = ((share * self.n as f64) as u64).clamp(1, self.n.max(1));
+        let (mut left, mut sum) = (kept, 0.0);
+        for (index, count) in self.counts.iter().enumerate().filter(|(_, count)| **count > 0) {
+            let taken = left.min(u64::from(*count));
+            sum += taken as f64 * Self::value(index).clamp(self.min as f64, self.max as f64);
+            left -= taken;
+            if left == 0 {
+                break;
+            }
+        }
+        sum / kept as f64
+    }
+
     /// Returns the mean; 0 without values.
     pub fn mean(&self) -> f64 {
         if self.n == 0 { 0.0 } else { self.sum as f64 / self.n as f64 }

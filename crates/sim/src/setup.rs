@@ -7,6 +7,9 @@ use std::sync::{Arc, LazyLock};
 
 use bbrlab_core::{ALGORITHMS, AlgorithmConfig, Rate, Span, Time};
 
+use crate::apps::call::CallSetup;
+use crate::apps::page::PageSetup;
+use crate::apps::video::VideoSetup;
 use crate::backend::{Stack, kernel_cc};
 use crate::link::{AckAggregation, Buffer, LinkConfig, Loss};
 use crate::metrics::secs;
@@ -23,6 +26,8 @@ pub struct Setup {
     pub warmup: Time,
     /// Seed of all random numbers.
     pub seed: u64,
+    /// Interval of the lag probe's packets; `None` sends none.
+    pub probe: Option<Span>,
     /// Grid of the recorded series; `None` records none.
     pub sample: Option<Span>,
     /// Packet recording.
@@ -128,6 +133,8 @@ pub struct FlowSetup {
     pub rwnd: Rwnd,
     /// Traffic written by its application.
     pub traffic: Traffic,
+    /// Longest time from a request to its response that is in time, with [`Traffic::RequestResponse`].
+    pub deadline: Option<Span>,
     /// Hosts at both ends.
     pub host: HostSetup,
 }
@@ -206,8 +213,6 @@ pub enum Rwnd {
 pub enum Traffic {
     /// As much data as the transport accepts.
     Bulk,
-    /// This many bytes, then the flow ends.
-    Size(u64),
     /// Bulk for `on`, silence for `off`, repeatedly.
     OnOff {
         /// Length of a busy period.
@@ -224,6 +229,8 @@ pub enum Traffic {
         /// Unit of each write in bytes: 1, or a packet's payload to avoid short packets. Not 0.
         unit: u32,
     },
+    /// This many bytes, then the flow ends.
+    Size(u64),
     /// Responses of `size` bytes over one connection, each requested `think` after the previous one arrived.
     RequestResponse {
         /// Bytes of a response.
@@ -233,6 +240,12 @@ pub enum Traffic {
     },
     /// Responses of given sizes over one connection, then the flow ends. The run ends with the last such flow.
     Objects(Arc<[Object]>),
+    /// Frames at a fixed rate, each with a deadline.
+    Call(CallSetup),
+    /// Video segments, each requested by the player at a bitrate of its choice.
+    Video(Arc<VideoSetup>),
+    /// Loads of a page.
+    Page(PageSetup),
 }
 
 /// One response of [`Traffic::Objects`].
@@ -378,6 +391,7 @@ impl Setup {
             duration: Time::ZERO + duration,
             warmup: Time::ZERO,
             seed: 1,
+            probe: None,
             sample: None,
             capture: Capture::Off,
             links: vec![LinkConfig::drop_tail(rate, buffer)],
@@ -416,7 +430,10 @@ impl FlowSetup {
     /// End of the flow according to its result, seconds: its completion or its stop, whichever came first.
     pub fn end_s(&self, result: &FlowResult) -> Option<f64> {
         // The mean over responses is not a point in time.
-        let completes = matches!(self.traffic, Traffic::Size(_) | Traffic::Objects(_));
+        let completes = matches!(
+            self.traffic,
+            Traffic::Size(_) | Traffic::Objects(_) | Traffic::Page(PageSetup { pause: None, .. })
+        );
         let completion = result.fct_s.filter(|_| completes).map(|fct_s| result.start_s + fct_s);
         completion.into_iter().chain(self.stop.map(secs)).reduce(f64::min)
     }
@@ -452,6 +469,7 @@ impl FlowSetup {
             mss: 1448,
             rwnd: Rwnd::Unlimited,
             traffic: Traffic::Bulk,
+            deadline: None,
             host: HostSetup::default(),
         }
     }

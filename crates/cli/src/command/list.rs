@@ -4,7 +4,7 @@
 use bbrlab_core::{ALGORITHMS, params::Unit};
 use bbrlab_sim::backend::{Backend, Stack};
 use bbrlab_sim::scenario::support::{self, Support};
-use bbrlab_sim::scenario::{FLOW_OPTIONS, FlowSpec, KEYS, PRESETS, unit_text};
+use bbrlab_sim::scenario::{FLOW_OPTIONS, FlowSpec, KEYS, PRESETS, Preset, WORKLOADS, unit_text};
 
 use crate::args::summary;
 use crate::grid::{Align, aligned, wrapped};
@@ -49,6 +49,8 @@ pub enum ListWhat {
     },
     /// Typical paths by name: keys, sources and validity
     Paths,
+    /// Workloads by name: flows, sources and validity
+    Workloads,
     /// The scenario language as JSON Schema
     Schema,
 }
@@ -60,7 +62,8 @@ pub fn list(args: &ListArgs) -> Result<String, Error> {
         ListWhat::Experiments { experiments } => claims::list(experiments.as_deref()),
         ListWhat::Parameters { algorithm } => parameters(&algorithm),
         ListWhat::Schema => schema(),
-        ListWhat::Paths => Ok(paths()),
+        ListWhat::Paths => Ok(presets(&PRESETS)),
+        ListWhat::Workloads => Ok(presets(&WORKLOADS)),
         ListWhat::Backends => Ok(backends()),
         ListWhat::Keys { markdown } => Ok(if markdown { keys_as_markdown() } else { keys() }),
     }
@@ -72,9 +75,9 @@ fn algorithms() -> String {
     aligned(&["algorithm", "description", "source"], &[Align::Left, Align::Text, Align::Text], rows)
 }
 
-fn paths() -> String {
+fn presets(presets: &[Preset]) -> String {
     let mut text = String::new();
-    for preset in PRESETS.iter() {
+    for preset in presets {
         text += &format!("{}: {}\n", preset.name, preset.title);
         // Of a long schedule, its beginning.
         let shown = |(key, value): &(String, String)| match value.char_indices().nth(VALUE_SHOWN) {

@@ -9,6 +9,7 @@ use super::flow::{FlowView, GroupView, LinkView, probe_rtt_scatter_s};
 use super::run::RunView;
 use super::{Curve, objective, population, series};
 use crate::{Error, Result};
+use bbrlab_sim::record::result::{Distribution, FlowResult, ProbeResult, VideoResult};
 use bbrlab_stats::known_mean;
 use bbrlab_stats::quantile::interpolated_percentile;
 
@@ -61,6 +62,15 @@ fn parts_of_a_run(engine: &mut Engine) {
         .register_fn("bottleneck", |run: &mut RunView| LinkView { run: run.clone(), index: run.setup.bottleneck });
 }
 
+/// A figure of the run's probe; NaN without one.
+fn probe(run: &RunView, figure: impl Fn(&ProbeResult) -> Option<f64>) -> f64 {
+    run.output.result.probe.as_deref().and_then(figure).unwrap_or(f64::NAN)
+}
+
+fn probe_ms(run: &RunView, figure: impl Fn(&Distribution) -> f64) -> f64 {
+    probe(run, |probe| probe.rtt_ms.as_ref().map(&figure))
+}
+
 fn run_figures(engine: &mut Engine) {
     engine
         .register_fn("goodput_mbps", |run: &mut RunView| run.output.result.total_goodput_bps() / 1e6)
@@ -76,6 +86,11 @@ fn run_figures(engine: &mut Engine) {
         .register_fn("queue_p95_ms", |run: &mut RunView| run.output.result.bottleneck.queue_ms.p95)
         .register_fn("queue_p99_ms", |run: &mut RunView| run.output.result.bottleneck.queue_ms.p99)
         .register_fn("queue_max_ms", |run: &mut RunView| run.output.result.bottleneck.queue_ms.max)
+        .register_fn("probe_p50_ms", |run: &mut RunView| probe_ms(run, |rtt| rtt.p50))
+        .register_fn("probe_p95_ms", |run: &mut RunView| probe_ms(run, |rtt| rtt.p95))
+        .register_fn("probe_p99_ms", |run: &mut RunView| probe_ms(run, |rtt| rtt.p99))
+        .register_fn("probe_loss_ratio", |run: &mut RunView| probe(run, |probe| Some(probe.loss_ratio)))
+        .register_fn("rpm", |run: &mut RunView| probe(run, |probe| Some(probe.rpm.as_ref()?.rpm)))
         .register_fn("rate_mbps", |run: &mut RunView| run.rate_mbps())
         .register_fn("rtprop_ms", |run: &mut RunView| run.rtprop_ms())
         .register_fn("bdp_bytes", |run: &mut RunView| run.bdp_bytes())
@@ -125,7 +140,7 @@ fn run_windows(engine: &mut Engine) {
 
 fn flow_figures(engine: &mut Engine) {
     /// Registers a metric of a flow over the whole run.
-    fn figure(engine: &mut Engine, name: &str, pick: fn(&bbrlab_sim::record::result::FlowResult) -> f64) {
+    fn figure(engine: &mut Engine, name: &str, pick: impl Fn(&FlowResult) -> f64 + Send + Sync + Copy + 'static) {
         engine.register_fn(name, move |flow: &mut FlowView| -> MeasureResult { flow.result().map(pick).map_err(fail) });
     }
     engine.register_type_with_name::<FlowView>("Flow");
@@ -141,6 +156,25 @@ fn flow_figures(engine: &mut Engine) {
     figure(engine, "retransmit_ratio", |f| f.retransmit_ratio);
     figure(engine, "drop_ratio", |f| f.drop_ratio.unwrap_or(f64::NAN));
     figure(engine, "fct_s", |f| f.fct_s.unwrap_or(f64::NAN));
+    let video = |f: &FlowResult, pick: fn(&VideoResult) -> f64| f.video.as_deref().map_or(f64::NAN, pick);
+    figure(engine, "startup_s", move |f| video(f, |video| video.startup_s.unwrap_or(f64::NAN)));
+    figure(engine, "stalls", move |f| video(f, |video| video.stalls as f64));
+    figure(engine, "stalled_s", move |f| video(f, |video| video.stalled_s));
+    figure(engine, "played_s", move |f| video(f, |video| video.played_s));
+    figure(engine, "bitrate_mbps", move |f| video(f, |video| video.bitrate_bps / 1e6));
+    figure(engine, "switches", move |f| video(f, |video| video.switches as f64));
+    figure(engine, "qoe", move |f| video(f, |video| video.qoe));
+    figure(engine, "latency_s", move |f| video(f, |video| video.latency_s.unwrap_or(f64::NAN)));
+    let page_s = |f: &FlowResult, pick: fn(&Distribution) -> f64| {
+        f.page.as_ref().and_then(|page| page.load_ms.as_ref()).map_or(f64::NAN, |load| pick(load) / 1e3)
+    };
+    figure(engine, "page_load_p50_s", move |f| page_s(f, |load| load.p50));
+    figure(engine, "page_load_p95_s", move |f| page_s(f, |load| load.p95));
+    figure(engine, "late_ratio", |f| {
+        let requests = || f.requests.as_ref().map(|requests| requests.late_ratio);
+        f.call.as_ref().map(|call| call.late_ratio).or_else(requests).unwrap_or(f64::NAN)
+    });
+    figure(engine, "mos", |f| f.call.as_ref().map_or(f64::NAN, |call| call.mos));
     figure(engine, "rto", |f| f.rto as f64);
     figure(engine, "spurious_retransmits", |f| f.spurious_retransmits as f64);
     figure(engine, "bytes", |f| f.bytes as f64);

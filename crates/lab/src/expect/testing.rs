@@ -66,6 +66,10 @@ fn flow_result(name: &str, cc: &str, goodput_bps: f64) -> FlowResult {
         spurious_retransmits: 0,
         bytes: (goodput_bps * 4.0 / 8.0) as u64,
         fct_s: None,
+        call: None,
+        video: None,
+        page: None,
+        requests: None,
         state_s: BTreeMap::new(),
         model: Model { bw_bps: goodput_bps, min_rtt_ms: Some(40.0) },
     }
@@ -95,6 +99,7 @@ pub fn two_flows() -> RunView {
         t_ns: (0..9).map(|i| i * SECOND_NS / 2).collect(),
         flows: vec![flow_trace(500_000, states), flow_trace(125_000, vec![at(100, State::SlowStart)])],
         links: vec![link],
+        probe: Vec::new(),
     };
     let result = RunResult {
         schema: SCHEMA,
@@ -122,6 +127,7 @@ pub fn two_flows() -> RunView {
             Group { cc: "cubic".into(), flows: 1, goodput_bps: 2e6, share: 0.2 },
         ],
         expect: Vec::new(),
+        probe: None,
         provenance: None,
     };
     RunView::new("only", Arc::new(setup()), Arc::new(Output { result, trace, packets: Packets::default() }))

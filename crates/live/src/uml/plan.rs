@@ -490,7 +490,7 @@ fn child(device: &str, link: &LinkConfig) -> String {
             if fq.codel.ecn { " ecn" } else { " noecn" },
             fq.codel.ce_threshold.map_or(String::new(), |at| format!(" ce_threshold {}", time(at))),
         ),
-        Aqm::DualPi2(_) => unreachable!("the capability table refuses it"),
+        Aqm::DualPi2(_) | Aqm::Fq(_) => unreachable!("the capability table refuses it"),
         Aqm::Pie(pie) => format!(
             "{head} pie limit {limit} target {} tupdate {} alpha {} beta {}{}",
             time(pie.target),

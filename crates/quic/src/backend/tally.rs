@@ -90,6 +90,7 @@ impl Tally {
                 t_ns: Vec::new(),
                 flows: vec![FlowTrace::default(); setup.flows.len()],
                 links: vec![LinkTrace::default(); setup.links.len()],
+                probe: Vec::new(),
             },
             next_sample: if setup.sample.is_some() { Time::ZERO } else { Time::NEVER },
             sample: setup.sample,
@@ -305,6 +306,7 @@ impl Flow {
             states: &sender.states,
             finished: self.finished,
             exchanges: &self.exchanges,
+            client: None,
             bw: sender.bw(),
             min_rtt: sender.min_rtt(),
         }

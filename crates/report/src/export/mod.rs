@@ -65,6 +65,7 @@ pub(crate) mod testing {
             t_ns: vec![0, 10_000_000, 20_000_000],
             flows: vec![flow(10, State::Startup), flow(20, State::SlowStart)],
             links: vec![link],
+            probe: Vec::new(),
         };
         (setup, result(), trace)
     }
@@ -85,6 +86,10 @@ pub(crate) mod testing {
             spurious_retransmits: 0,
             bytes: 1448,
             fct_s: None,
+            call: None,
+            video: None,
+            page: None,
+            requests: None,
             state_s: Default::default(),
             model: Model::default(),
         };
@@ -104,6 +109,7 @@ pub(crate) mod testing {
             convergence_s: None,
             flows: vec![flow("bbr1#0", "bbr1"), flow("peer", "cubic")],
             groups: Vec::new(),
+            probe: None,
             expect: Vec::new(),
             provenance: None,
         }

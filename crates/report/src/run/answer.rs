@@ -1,7 +1,7 @@
 //! Answer of a run in words and numbers, with the facts of the question.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use bbrlab_sim::record::result::{FlowResult, Group, RunResult};
+use bbrlab_sim::record::result::{FlowResult, Group, ProbeResult, RunResult};
 use bbrlab_stats::number::{rate_in_text, rounded};
 use serde_json::Value;
 
@@ -13,7 +13,7 @@ const GROUPS_SHOWN: usize = 4;
 /// Facts about the path.
 pub(super) fn facts(result: &RunResult) -> Vec<(String, String)> {
     let mut facts = Vec::new();
-    for key in ["rate", "trace", "rtt", "buffer", "loss", "aqm", "policer", "duration", "start_jitter"] {
+    for key in ["rate", "trace", "rtt", "buffer", "loss", "aqm", "policer", "probe", "duration", "start_jitter"] {
         let value = match result.scenario.get(key) {
             Some(Value::String(text)) => text.clone(),
             Some(Value::Number(number)) => number.to_string(),
@@ -105,6 +105,14 @@ pub(super) fn numbers(result: &RunResult) -> Vec<Number> {
         format!("{} %", sig3(100.0 * link.drop_ratio)),
         format!("{} packets", link.drops),
     ));
+    if let Some(ProbeResult { rtt_ms: Some(rtt), sent, lost, rpm, .. }) = result.probe.as_deref() {
+        let note = format!("95 %: {} ms; {lost} of {sent} probes lost", sig3(rtt.p95));
+        numbers.push(number("Probe's RTT, median", format!("{} ms", sig3(rtt.p50)), note));
+        if let Some(rpm) = rpm {
+            let note = "round trips a minute, by draft-ietf-ippm-responsiveness".to_owned();
+            numbers.push(number("Responsiveness", format!("{:.0} RPM", rpm.rpm), note));
+        }
+    }
     if result.flows.len() > 1 {
         numbers.push(number("Fairness (Jain)", sig3(result.jain), "1 is equal".to_owned()));
     }

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 mod answer;
+mod applications;
 mod limits;
 mod repeated;
 
@@ -43,7 +44,7 @@ pub fn for_run(result: &RunResult, trace: &Trace, setup: Option<&Setup>, mut ask
         numbers: answer::numbers(result),
         lead: run.overview().into_iter().collect(),
         claims: result.expect.iter().map(claim).collect(),
-        sections: vec![section],
+        sections: [Some(section), applications::section(result)].into_iter().flatten().collect(),
         ..Report::default()
     }
 }
@@ -141,6 +142,10 @@ impl<'a> Run<'a> {
         });
         let rtt = self.base_rtt().into_iter().chain(rtt).collect();
         let mut panels = vec![panel("Goodput", unit, Some(0.0), goodput), panel("RTT", "ms", None, rtt)];
+        if !self.trace.probe.is_empty() {
+            let (x, y) = self.trace.probe.iter().map(|&(t, us)| (seconds(t.as_nanos()), f64::from(us) / 1e3)).unzip();
+            panels.push(panel("Probe's RTT", "ms", None, vec![series("probe", Style::Line, x, y, "probe")]));
+        }
         let several = self.trace.links.len() > 1;
         let queue = self.trace.links.iter().enumerate().map(|(i, link)| {
             let name = if several { format!("bottleneck {}", i + 1) } else { "bottleneck".to_owned() };
@@ -381,6 +386,10 @@ mod tests {
             spurious_retransmits: 0,
             bytes: 1,
             fct_s: None,
+            call: None,
+            video: None,
+            page: None,
+            requests: None,
             state_s: BTreeMap::new(),
             model: Model::default(),
         }
@@ -410,6 +419,7 @@ mod tests {
                 measured: 0.123456,
                 holds: false,
             }],
+            probe: None,
             provenance: None,
         }
     }
@@ -434,7 +444,7 @@ mod tests {
         };
         let link = LinkTrace { queue_packets: column, ..LinkTrace::default() };
         let t_ns = (0..steps).map(|i| u64::from(i) * 10_000_000).collect();
-        Trace { t_ns, flows: vec![flow; flows], links: vec![link] }
+        Trace { t_ns, flows: vec![flow; flows], links: vec![link], probe: Vec::new() }
     }
 
     #[test]

@@ -4,7 +4,9 @@
 use bbrlab_core::Time;
 
 use super::Simulation;
+use super::observers::{QueueObserver, observer};
 use crate::script::Action;
+use crate::tcp::Segment;
 
 impl Simulation<'_> {
     /// Handles the end of warm-up, changes of the path, the script, and samples of the series.
@@ -21,9 +23,15 @@ impl Simulation<'_> {
         if self.path.next_change() <= self.now {
             self.path.change(self.now);
             self.note_delays();
+            if let Some(prober) = &mut self.prober {
+                prober.follow(self.setup, self.now);
+            }
         }
         if self.director.is_some() {
             self.act();
+        }
+        if self.prober.is_some() {
+            self.send_probe();
         }
         if self.recorder.next() <= self.now {
             self.path.forward.settle(self.now);
@@ -36,7 +44,34 @@ impl Simulation<'_> {
         let warmup = if self.measuring { Time::NEVER } else { self.setup.warmup };
         let change = self.path.next_change();
         let cue = self.director.as_ref().map_or(Time::NEVER, |director| director.next());
-        self.timers.set(super::FLOW_SOURCES * self.control, warmup.min(change).min(cue).min(self.recorder.next()));
+        let probe = self.prober.as_ref().map_or(Time::NEVER, |prober| prober.next());
+        let next = warmup.min(change).min(cue).min(probe).min(self.recorder.next());
+        self.timers.set(super::FLOW_SOURCES * self.control, next);
+    }
+
+    /// Offers the probe that is due to the path.
+    #[cold]
+    fn send_probe(&mut self) {
+        let Some(prober) = self.prober.as_mut().filter(|prober| prober.next() <= self.now) else { return };
+        let probe = [prober.send(self.now)];
+        if !self.delivers_ahead {
+            self.path.forward.offer_burst(self.now, &probe, observer!(self));
+            return;
+        }
+        let back = self.path.reverse.delay_of(self.control);
+        let measured = (self.setup.warmup, self.setup.duration);
+        let mut observer = QueueObserver { queue_delay: &mut self.queue_delay, measured };
+        let arrive = |probe: &Segment, at| prober.on_arrival(at, probe, back);
+        self.path.forward.send_burst(self.now, &probe, &mut observer, arrive);
+    }
+
+    /// Echoes a probe that has arrived.
+    #[cold]
+    pub(super) fn receive_probe(&mut self, probe: &Segment) {
+        let back = self.path.reverse.delay_of(self.control);
+        if let Some(prober) = &mut self.prober {
+            prober.on_arrival(self.now, probe, back);
+        }
     }
 
     /// Advances the script after the first flow received an ACK or acted; `emitted` of its segments have not left yet.

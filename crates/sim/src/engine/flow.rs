@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 
 use bbrlab_core::{NANOS_PER_SEC, Rate, Span, State, Time};
 
+use crate::apps::Reaction;
 use crate::path::flow_seed;
 use crate::record::summary::{FlowCounts, RttStats};
 use crate::record::trace::FlowTrace;
@@ -107,6 +108,11 @@ impl Flow {
     /// Checks whether all requested data has arrived. If so, the flow is finished or sends its next request.
     #[inline(never)]
     fn take_whole(&mut self, now: Time) -> bool {
+        if self.sender.app.has_client() {
+            let reaction = self.sender.app.on_bytes(now, self.receiver.in_order_bytes, self.ack_delay);
+            self.stats.finished = (reaction == Reaction::Done).then_some(now);
+            return reaction != Reaction::None;
+        }
         if let Some(total) = self.sender.app.total() {
             if self.receiver.in_order_bytes >= total {
                 self.stats.finished = Some(now);
@@ -259,6 +265,7 @@ impl Flow {
             states: &stats.states,
             finished: stats.finished,
             exchanges: &stats.exchanges,
+            client: self.sender.app.client(),
             bw: snapshot.bw,
             min_rtt: snapshot.min_rtt,
         }

@@ -13,6 +13,7 @@ mod control;
 mod flow;
 #[doc(hidden)]
 pub mod observe;
+mod observers;
 mod record;
 mod stepper;
 mod summary;
@@ -20,9 +21,10 @@ pub mod watch;
 
 use bbrlab_core::{Span, Time};
 
-use crate::link::{LinkPacket, LinkStats, Verdict};
+use crate::apps::probe::Prober;
+use crate::link::LinkStats;
 use crate::metrics::QueueDelay;
-use crate::path::{ACCESS_HOP, FlowSharing, Path, PathObserver, SojournTime};
+use crate::path::{FlowSharing, Path, PathObserver};
 use crate::record::Output;
 use crate::record::packets::Tap;
 use crate::script::{Script, ScriptRunner};
@@ -31,9 +33,9 @@ use crate::tcp::{AckPacket, Segment};
 use crate::timer_tree::{TimerTree, WIDTH};
 use capture::Capture;
 pub use flow::Flow;
+use observers::{QueueObserver, observer};
 use record::Recorder;
 pub use stepper::Stepper;
-use watch::{Stage, Watch};
 
 /// Event sources per flow.
 const FLOW_SOURCES: usize = 2;
@@ -113,6 +115,7 @@ struct Simulation<'a> {
     /// Time up to which events are handled; a script may reduce it.
     horizon: Time,
     capture: Option<Box<Capture>>,
+    prober: Option<Box<Prober>>,
     /// Segments just emitted by a sender.
     out: Vec<Segment>,
     /// ACKs just written by a receiver.
@@ -132,126 +135,6 @@ struct Simulation<'a> {
     is_over: bool,
 }
 
-/// Path observer that feeds the engine's recorder and counters.
-struct FlowObserver<'w> {
-    flows: &'w mut [Flow],
-    capture: &'w mut Option<Box<Capture>>,
-    released: &'w mut Vec<(u32, u32)>,
-    queue_delay: &'w mut QueueDelay,
-    /// Start and end of measurement.
-    measured: (Time, Time),
-}
-
-impl PathObserver<Segment> for FlowObserver<'_> {
-    #[inline]
-    fn on_offered(&mut self, now: Time, segment: &Segment, verdict: Verdict, is_bottleneck: bool) {
-        if is_bottleneck {
-            if let Some(capture) = self.capture {
-                capture.on_segment(now, segment, Tap::BottleneckIn);
-            }
-            let counts = &mut self.flows[segment.flow as usize].stats.bottleneck;
-            counts.0 += 1;
-            if verdict != Verdict::Queued {
-                counts.1 += 1;
-                if let Some(watch) = self.watch() {
-                    watch.on_segment(now, segment, Stage::Refused);
-                }
-            }
-        } else if verdict != Verdict::Queued && segment.hop == ACCESS_HOP {
-            self.released.push((segment.flow, segment.wire_bytes()));
-        }
-    }
-
-    #[inline]
-    fn on_burst(&mut self, now: Time, segments: &[Segment], refused: u64, is_bottleneck: bool) {
-        if is_bottleneck && let Some(first) = segments.first() {
-            if let Some(capture) = self.capture {
-                segments.iter().for_each(|segment| capture.on_segment(now, segment, Tap::BottleneckIn));
-                if let Some(watch) = &mut capture.watch {
-                    watch.note_refused(now);
-                }
-            }
-            let counts = &mut self.flows[first.flow as usize].stats.bottleneck;
-            counts.0 += segments.len() as u64;
-            counts.1 += refused;
-        }
-    }
-
-    #[inline]
-    fn on_refused(&mut self, segment: &Segment, is_bottleneck: bool) {
-        if is_bottleneck && let Some(watch) = self.watch() {
-            watch.on_refused(segment);
-        }
-    }
-
-    fn on_dropped_later(&mut self, flow: u32, is_bottleneck: bool) {
-        if is_bottleneck {
-            if let Some(watch) = self.watch() {
-                watch.on_dropped_later(flow);
-            }
-            self.flows[flow as usize].stats.bottleneck.1 += 1;
-        }
-    }
-
-    #[inline]
-    fn on_departed(&mut self, at: Time, segment: &mut Segment, stayed: SojournTime, lost: bool, is_bottleneck: bool) {
-        if is_bottleneck {
-            if let Some(capture) = self.capture {
-                capture.on_segment(at, segment, Tap::BottleneckOut);
-                if let Some(watch) = capture.watch.as_mut().filter(|_| lost) {
-                    watch.on_segment(at, segment, Stage::Lost);
-                }
-            }
-            if at > self.measured.0 && at <= self.measured.1 {
-                self.queue_delay.on_left(at, stayed.waited, stayed.service);
-            }
-        } else if segment.hop == ACCESS_HOP {
-            self.released.push((segment.flow, segment.wire_bytes()));
-        }
-    }
-}
-
-impl FlowObserver<'_> {
-    fn watch(&mut self) -> Option<&mut Watch> {
-        self.capture.as_mut().and_then(|capture| capture.watch.as_mut())
-    }
-}
-
-/// Path observer of planned departures from a constant path's one link.
-struct QueueObserver<'w> {
-    queue_delay: &'w mut QueueDelay,
-    measured: (Time, Time),
-}
-
-impl PathObserver<Segment> for QueueObserver<'_> {
-    #[inline]
-    fn on_departed(
-        &mut self,
-        at: Time,
-        _segment: &mut Segment,
-        stayed: SojournTime,
-        _lost: bool,
-        _is_bottleneck: bool,
-    ) {
-        if at > self.measured.0 && at <= self.measured.1 {
-            self.queue_delay.on_left(at, stayed.waited, stayed.service);
-        }
-    }
-}
-
-/// Borrows the path observer while the engine works on the path.
-macro_rules! observer {
-    ($simulation:ident) => {
-        &mut FlowObserver {
-            flows: &mut $simulation.flows,
-            capture: &mut $simulation.capture,
-            released: &mut $simulation.released,
-            queue_delay: &mut $simulation.queue_delay,
-            measured: ($simulation.setup.warmup, $simulation.setup.duration),
-        }
-    };
-}
-
 impl<'a> Simulation<'a> {
     fn new(setup: &'a Setup, script: Option<&Script>) -> Self {
         let per_flow_delay = script.is_some_and(Script::sets_flows_apart);
@@ -263,6 +146,7 @@ impl<'a> Simulation<'a> {
             setup.flows.iter().all(|flow| flow.peer.is_none()),
             "a stack's own congestion control runs in its stack"
         );
+        let users = FlowSharing { unknown_flows: setup.probe.is_some(), ..users };
         let path: Path<Segment, AckPacket> = Path::new(setup, users);
         let flow = |index| Flow::new(setup, index, path.reverse.delay_of(index));
         let flows: Vec<Flow> = (0..setup.flows.len()).map(flow).collect();
@@ -278,6 +162,7 @@ impl<'a> Simulation<'a> {
             director: script.map(|script| Box::new(ScriptRunner::new(script))),
             horizon: Time::ZERO,
             capture: Capture::new(setup),
+            prober: Prober::new(setup),
             out: Vec::new(),
             acks: Vec::new(),
             delivers_ahead: false,
@@ -466,7 +351,7 @@ impl<'a> Simulation<'a> {
     #[inline(always)] // runs for each segment
     fn receive(&mut self, segment: &Segment) {
         let index = segment.flow as usize;
-        let flow = &mut self.flows[index];
+        let Some(flow) = self.flows.get_mut(index) else { return self.receive_probe(segment) };
         let has_progressed = flow.on_segment(self.now, segment, &mut self.acks);
         let receiver = flow.receiver.next_time();
         if has_progressed {

@@ -23,6 +23,7 @@ impl Recorder {
             t_ns: Vec::new(),
             flows: vec![FlowTrace::default(); setup.flows.len()],
             links: vec![LinkTrace::default(); setup.links.len()],
+            probe: Vec::new(),
         };
         let next = if setup.sample.is_some() { Time::ZERO } else { Time::NEVER };
         Self { step: setup.sample, next, samples: setup.sample.is_some(), trace }

@@ -12,7 +12,12 @@ impl Simulation<'_> {
         let flows: Vec<FlowCounts<'_>> = self.flows.iter().map(super::Flow::counts).collect();
         let mut result = summarise(self.setup, "sim", self.now, &flows, &self.link_counts());
         result.events = self.events;
-        let trace = self.recorder.finish(&self.flows);
+        let mut trace = self.recorder.finish(&self.flows);
+        if let Some(mut prober) = self.prober.take() {
+            let loads = self.flows.iter().map(|flow| &flow.stats.rtt.samples);
+            result.probe = Some(Box::new(prober.result(self.setup, self.now, loads)));
+            trace.probe = prober.take_samples();
+        }
         let packets = self.capture.map_or_else(Packets::default, |capture| capture.finish());
         Output { result, trace, packets }
     }

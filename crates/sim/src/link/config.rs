@@ -87,6 +87,8 @@ pub enum Aqm {
     Codel(Codel),
     /// FQ-CoDel (RFC 8290).
     FqCodel(FqCodel),
+    /// Fair queueing without an AQM (Linux `sch_fq`).
+    Fq(Fq),
     /// PIE (RFC 8033).
     Pie(Pie),
     /// DualPI2 (RFC 9332).
@@ -132,6 +134,19 @@ pub struct FqCodel {
     pub flows: u32,
     /// Bytes that a queue may send per round. Linux: 1514.
     pub quantum: u32,
+}
+
+/// FQ's parameters.
+#[derive(Clone, Copy, Debug)]
+pub struct Fq {
+    /// Maximum number of packets of one flow. Linux: 100.
+    pub flow_limit: u32,
+    /// Bytes that a queue may send per round. Linux: 3028.
+    pub quantum: u32,
+    /// Bytes that a flow may send at first. Linux: 15140.
+    pub initial_quantum: u32,
+    /// Mark every packet that waited longer than this (Linux `ce_threshold`).
+    pub ce_threshold: Option<Span>,
 }
 
 /// DualPI2's parameters.

@@ -11,6 +11,7 @@ mod delay;
 mod demand;
 mod dualpi2;
 mod fifo;
+mod fq;
 mod fq_codel;
 mod loss;
 mod mahimahi;

@@ -7,6 +7,7 @@ use super::codel::Codel;
 use super::config::Aqm;
 use super::dualpi2::DualPi2;
 use super::fifo::{Entry, Fifo, Limit, Tally};
+use super::fq::Fq;
 use super::fq_codel::FqCodel;
 use super::pie::Pie;
 use super::red::Red;
@@ -25,6 +26,7 @@ pub(super) enum Queue<P> {
     Red(Box<Red<P>>),
     Codel(Box<Codel<P>>),
     FqCodel(Box<FqCodel<P>>),
+    Fq(Box<Fq<P>>),
     Pie(Box<Pie<P>>),
     DualPi2(Box<DualPi2<P>>),
 }
@@ -36,6 +38,7 @@ impl<P: LinkPacket> Queue<P> {
             Aqm::Red(red) => Self::Red(Box::new(Red::new(*red, Rng::derive(seed, RED_DICE)))),
             Aqm::Codel(codel) => Self::Codel(Box::new(Codel::new(*codel))),
             Aqm::FqCodel(fq) => Self::FqCodel(Box::new(FqCodel::new(*fq, Rng::derive(seed, HASH_KEY)))),
+            Aqm::Fq(fq) => Self::Fq(Box::new(Fq::new(*fq, Rng::derive(seed, HASH_KEY)))),
             Aqm::Pie(pie) => Self::Pie(Box::new(Pie::new(*pie, Rng::derive(seed, PIE_DICE)))),
             Aqm::DualPi2(dual) => Self::DualPi2(Box::new(DualPi2::new(*dual, Rng::derive(seed, DUALPI2_DICE)))),
         }
@@ -67,6 +70,7 @@ impl<P: LinkPacket> Queue<P> {
             Self::Red(red) => red.enqueue(now, entry, limit, rate, tally),
             Self::Codel(codel) => codel.enqueue(entry, limit, tally),
             Self::FqCodel(fq) => fq.enqueue(entry, limit, tally),
+            Self::Fq(fq) => fq.enqueue(now, entry, limit, tally),
             Self::Pie(pie) => pie.enqueue(now, entry, limit, tally),
             Self::DualPi2(dual) => dual.enqueue(now, entry, limit, tally),
         }
@@ -79,6 +83,7 @@ impl<P: LinkPacket> Queue<P> {
             Self::Red(red) => red.dequeue(now),
             Self::Codel(codel) => codel.dequeue(now, tally),
             Self::FqCodel(fq) => fq.dequeue(now, tally),
+            Self::Fq(fq) => fq.dequeue(now, tally),
             Self::Pie(pie) => pie.dequeue(now),
             Self::DualPi2(dual) => dual.dequeue(now, tally),
         }
@@ -91,6 +96,7 @@ impl<P: LinkPacket> Queue<P> {
             Self::Red(red) => red.fifo().len(),
             Self::Codel(codel) => codel.fifo().len(),
             Self::FqCodel(fq) => fq.len(),
+            Self::Fq(fq) => fq.len(),
             Self::Pie(pie) => pie.fifo().len(),
             Self::DualPi2(dual) => dual.len(),
         }
@@ -103,6 +109,7 @@ impl<P: LinkPacket> Queue<P> {
             Self::Red(red) => red.fifo().bytes(),
             Self::Codel(codel) => codel.fifo().bytes(),
             Self::FqCodel(fq) => fq.bytes(),
+            Self::Fq(fq) => fq.bytes(),
             Self::Pie(pie) => pie.fifo().bytes(),
             Self::DualPi2(dual) => dual.bytes(),
         }

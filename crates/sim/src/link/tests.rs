@@ -368,7 +368,7 @@ fn drops_after_queueing_are_told_by_flow() {
 }
 
 fn any_aqm() -> impl Strategy<Value = Aqm> {
-    (0..6_u8, any::<bool>()).prop_map(|(kind, ecn)| match kind {
+    (0..7_u8, any::<bool>()).prop_map(|(kind, ecn)| match kind {
         0 => Aqm::DropTail,
         1 => Aqm::Red(Red { min: 3000, max: 9000, wlog: 2, ecn, ..RED }),
         2 => {
@@ -377,6 +377,12 @@ fn any_aqm() -> impl Strategy<Value = Aqm> {
         3 => {
             Aqm::FqCodel(FqCodel { codel: Codel { ecn, interval: Span::millis(10), ..CODEL }, flows: 3, quantum: 300 })
         }
+        5 => Aqm::Fq(Fq {
+            flow_limit: 9,
+            quantum: 300,
+            initial_quantum: 3000,
+            ce_threshold: ecn.then_some(Span::millis(3)),
+        }),
         4 => Aqm::DualPi2(DualPi2 {
             target: Span::millis(3),
             tupdate: Span::millis(3),

@@ -82,8 +82,9 @@ pub fn steps(setup: &Setup, results: &[FlowResult]) -> Vec<Step> {
         let wants = |nth: usize| {
             let flow = &setup.flows[nth];
             let payload = f64::from(flow.mss) / f64::from(flow.mss + HEADER_BYTES);
-            let demand = match flow.traffic {
+            let demand = match &flow.traffic {
                 Traffic::Rate { rate, .. } => rate.as_bytes_per_sec() as f64 * 8.0 / payload,
+                Traffic::Call(call) => call.rate().as_bytes_per_sec() as f64 * 8.0 / payload,
                 _ => f64::INFINITY,
             };
             (payload, (flow.links, demand))

@@ -44,6 +44,9 @@ pub struct RunResult {
     pub convergence_s: Option<f64>,
     /// One entry per flow.
     pub flows: Vec<FlowResult>,
+    /// The lag probe's figures; null without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probe: Option<Box<ProbeResult>>,
     /// One entry per algorithm.
     pub groups: Vec<Group>,
     /// Expectations, with verdicts.
@@ -112,6 +115,113 @@ pub struct Distribution {
     pub max: f64,
 }
 
+/// The lag probe's figures over the measured time.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+pub struct ProbeResult {
+    /// Interval between two probes.
+    pub interval_s: f64,
+    /// Probes sent whose echo could have arrived by the end.
+    pub sent: u64,
+    /// Probes without an echo.
+    pub lost: u64,
+    /// lost / sent.
+    pub loss_ratio: f64,
+    /// RTT of each echoed probe; null where none was echoed.
+    pub rtt_ms: Option<Distribution>,
+    /// Responsiveness under load; null without an echo or without a bulk flow.
+    pub rpm: Option<Responsiveness>,
+}
+
+/// Responsiveness by draft-ietf-ippm-responsiveness-09, in round trips per minute. Each term is 60000 over the mean, in ms, of
+/// the lowest 95 % of the samples.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+pub struct Responsiveness {
+    /// Mean of `foreign` and `loaded`.
+    pub rpm: f64,
+    /// Term of new connections, from the probe's RTTs: TCP's handshake, TLS's and the request each count as one such RTT.
+    pub foreign: f64,
+    /// Term of requests on the loaded connections, from the RTTs of the bulk flows' ACKs. The wait in a sender's own buffer and
+    /// behind a retransmission is not part of it.
+    pub loaded: f64,
+}
+
+/// A call's figures over its whole life.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+pub struct CallResult {
+    /// Frames that have arrived, or whose deadline has passed.
+    pub frames: u64,
+    /// Frames that did not arrive within the deadline.
+    pub late: u64,
+    /// late / frames.
+    pub late_ratio: f64,
+    /// Deadline: longest delay of a frame in time.
+    pub deadline_ms: f64,
+    /// Delay from the capture of each frame to the arrival of its last byte; null where none has arrived.
+    pub delay_ms: Option<Distribution>,
+    /// Mean opinion score of a G.711 call that plays each packet at the deadline and loses the late ones: E-model as simplified
+    /// by Cole and Rosenbluth, CCR 2001; 1 (bad) to 4.5.
+    pub mos: f64,
+}
+
+/// Figures of the page loads of a flow, from its start.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+pub struct PageResult {
+    /// Objects of a page.
+    pub objects: u64,
+    /// Bytes of a page.
+    pub page_bytes: u64,
+    /// Complete loads.
+    pub loads: u64,
+    /// Page-load time: from the request of the document (of the first load, the SYN) to the last byte of the last object; null
+    /// without a complete load.
+    pub load_ms: Option<Distribution>,
+}
+
+/// Figures of the responses of a flow with a deadline, from its start.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+pub struct RequestResult {
+    /// Responses that have arrived.
+    pub responses: u64,
+    /// Responses that arrived after the deadline.
+    pub late: u64,
+    /// late / responses.
+    pub late_ratio: f64,
+    /// Deadline: longest time of a response in time.
+    pub deadline_ms: f64,
+    /// Time from a request (of the first, the SYN) to the last byte of its response; null without a response.
+    pub time_ms: Option<Distribution>,
+}
+
+/// A video's figures from the flow's start to its end.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+pub struct VideoResult {
+    /// The player's rule for the bitrate: `buffer` or `throughput`.
+    pub rule: String,
+    /// Time from the SYN to the first picture; null if there was none.
+    pub startup_s: Option<f64>,
+    /// Interruptions of playback.
+    pub stalls: u64,
+    /// Time spent in interruptions.
+    pub stalled_s: f64,
+    /// Media played.
+    pub played_s: f64,
+    /// Segments that have arrived.
+    pub segments: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Mean bitrate of these segments.
+    pub bitrate_bps: f64,
+    /// Changes of the bitrate.
+    pub switches: u64,
+    /// Quality of experience, in kbit/s for each segment: Yin et al., SIGCOMM 2015, linear quality and balanced weights. It is
+    /// the mean bitrate less the mean change of the bitrate, and less 3000 times the seconds of stall and start-up delay over
+    /// the number of segments.
+    pub qoe: f64,
+    /// Latency of live video at the end: the target, start-up delay and stalls together; null for video on demand.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_s: Option<f64>,
+}
+
 /// One flow's figures over the measured time.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct FlowResult {
@@ -143,6 +253,18 @@ pub struct FlowResult {
     pub bytes: u64,
     /// Time from the SYN to the last payload byte at the receiver (mean over responses for request/response); null while unfinished.
     pub fct_s: Option<f64>,
+    /// The call's figures; null for other traffic.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<Box<CallResult>>,
+    /// The video's figures; null for other traffic.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub video: Option<Box<VideoResult>>,
+    /// The page loads' figures; null for other traffic.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub page: Option<Box<PageResult>>,
+    /// The responses' figures; null without a deadline.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests: Option<Box<RequestResult>>,
     /// Time spent in each state.
     pub state_s: BTreeMap<String, f64>,
     /// The model at the end.

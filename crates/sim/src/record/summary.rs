@@ -3,7 +3,8 @@
 
 use bbrlab_core::{NANOS_PER_SEC, Rate, Span, State, Time};
 
-use super::result::{BITS, Bottleneck, Distribution, FlowResult, Model, RunResult, SCHEMA};
+use super::result::{BITS, Bottleneck, Distribution, FlowResult, Model, RequestResult, RunResult, SCHEMA};
+use crate::apps::Client;
 use crate::metrics::{Histogram, convergence_s, groups, jain, probe_rtt_seconds, secs, state_times};
 use crate::setup::{FlowSetup, Setup};
 
@@ -69,6 +70,8 @@ pub struct FlowCounts<'a> {
     pub finished: Option<Time>,
     /// Completion times of responses.
     pub exchanges: &'a [Span],
+    /// The receiving end of an application that has one.
+    pub client: Option<&'a Client>,
     /// Bandwidth estimate at the end.
     pub bw: Rate,
     /// Minimum RTT at the end.
@@ -115,6 +118,7 @@ pub fn summarise(setup: &Setup, on: &str, end: Time, flows: &[FlowCounts<'_>], l
         convergence_s: convergence(setup, end, flows),
         groups: groups(&results, interval_s),
         flows: results,
+        probe: None,
         expect: Vec::new(),
         provenance: None,
     }
@@ -163,12 +167,40 @@ fn flow_result(setup: &Setup, flow: &FlowSetup, end: Time, counts: &FlowCounts<'
         spurious_retransmits: counts.duplicates,
         bytes: counts.received_bytes,
         fct_s: completion_s(flow, counts),
+        call: match counts.client {
+            Some(Client::Call(frames)) => Some(Box::new(frames.result(end, flow.stop))),
+            _ => None,
+        },
+        video: match counts.client {
+            Some(Client::Video(player)) => Some(Box::new(player.result(flow.stop.unwrap_or(end).min(end)))),
+            _ => None,
+        },
+        page: match counts.client {
+            Some(Client::Page(loader)) => Some(Box::new(loader.result())),
+            _ => None,
+        },
+        requests: requests(flow, counts.exchanges),
         state_s: state_times(counts.states, until),
         model: Model {
             bw_bps: counts.bw.as_bits_per_sec() as f64,
             min_rtt_ms: counts.min_rtt.map(|rtt| rtt.as_nanos() as f64 * NS_TO_MS),
         },
     }
+}
+
+/// Figures of the responses, of a flow with a deadline.
+fn requests(flow: &FlowSetup, exchanges: &[Span]) -> Option<Box<RequestResult>> {
+    let deadline = flow.deadline?;
+    let mut times_us = Histogram::default();
+    exchanges.iter().for_each(|time| times_us.add(time.as_micros()));
+    let late = exchanges.iter().filter(|time| **time > deadline).count() as u64;
+    Some(Box::new(RequestResult {
+        responses: times_us.count(),
+        late,
+        late_ratio: ratio(late, times_us.count()),
+        deadline_ms: deadline.as_nanos() as f64 * NS_TO_MS,
+        time_ms: (times_us.count() > 0).then(|| times_us.distribution(US_TO_MS)),
+    }))
 }
 
 /// Time from the SYN to the last byte, or the mean over responses.

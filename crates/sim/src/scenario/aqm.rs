@@ -7,7 +7,7 @@ use std::str::FromStr;
 use super::text::{TextError, as_text, nearest};
 use super::units::{PACKET_BYTES, Ratio, TimeSpan, Volume};
 use super::values::Options;
-use crate::link::{Aqm, Codel, DualPi2, FqCodel, Pie, Red};
+use crate::link::{Aqm, Codel, DualPi2, Fq, FqCodel, Pie, Red};
 
 /// A queue discipline with the options set in the scenario.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,9 +24,10 @@ enum Kind {
     FqCodel,
     Pie,
     DualPi2,
+    Fq,
 }
 
-const KINDS: [(Kind, &str, &[&str], &str); 6] = [
+const KINDS: [(Kind, &str, &[&str], &str); 7] = [
     (Kind::DropTail, "droptail", &[], "droptail without options"),
     (
         Kind::Red,
@@ -52,6 +53,12 @@ const KINDS: [(Kind, &str, &[&str], &str); 6] = [
         "dualpi2",
         &["target", "tupdate", "alpha", "beta", "coupling", "step", "classic"],
         "dualpi2:target=TIME,tupdate=TIME,alpha=X,beta=X,coupling=X,step=TIME,classic=PERCENT",
+    ),
+    (
+        Kind::Fq,
+        "fq",
+        &["flow_limit", "quantum", "initial_quantum", "ce"],
+        "fq:flow_limit=N,quantum=BYTES,initial_quantum=BYTES,ce=TIME",
     ),
 ];
 
@@ -98,6 +105,13 @@ impl AqmSpec {
                 coupling: options.float("coupling", 2.0)?,
                 step: options.get("step")?.unwrap_or(TimeSpan::millis(1)).span(),
                 classic_percent: in_range(options, "classic", 10, 0..=100)?,
+            }),
+            // Defaults of Linux `fq_init`.
+            Kind::Fq => Aqm::Fq(Fq {
+                flow_limit: in_range(options, "flow_limit", 100, 1..=1 << 20)?,
+                quantum: in_range(options, "quantum", 3028, 1..=1 << 20)?,
+                initial_quantum: in_range(options, "initial_quantum", 15_140, 1..=1 << 24)?,
+                ce_threshold: options.get::<TimeSpan>("ce")?.map(TimeSpan::span),
             }),
         })
     }
@@ -162,7 +176,7 @@ impl FromStr for AqmSpec {
         let Some((kind, _, _, form)) = KINDS.iter().find(|(_, known, ..)| *known == name) else {
             let near = nearest(name, names).map_or(String::new(), |near| format!(" (did you mean {near}?)"));
             return Err(TextError(format!(
-                "{name:?} is not a queue discipline{near}; write droptail, red, codel, fq_codel, pie or dualpi2, with :ecn if wanted"
+                "{name:?} is not a queue discipline{near}; write droptail, red, codel, fq_codel, fq, pie or dualpi2, with :ecn if wanted"
             )));
         };
         if *kind == Kind::DropTail && !options.is_empty() {
@@ -196,6 +210,6 @@ impl fmt::Display for AqmSpec {
 
 as_text!(
     AqmSpec,
-    "a queue discipline: droptail, red, codel, fq_codel, pie or dualpi2, with options after colons",
+    "a queue discipline: droptail, red, codel, fq_codel, fq, pie or dualpi2, with options after colons",
     ["droptail", "fq_codel:ecn", "codel:target=5ms,interval=100ms", "red:min=30kB,max=90kB,p=10%", "pie", "dualpi2"]
 );

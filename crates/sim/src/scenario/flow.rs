@@ -86,7 +86,13 @@ impl FlowSpec {
     /// True if it sends without end and without pauses.
     pub const fn is_bulk(&self) -> bool {
         let options = &self.options;
-        options.size.is_none() && options.on.is_none() && options.rate.is_none() && options.request.is_none()
+        options.size.is_none()
+            && options.on.is_none()
+            && options.rate.is_none()
+            && options.request.is_none()
+            && options.video.is_none()
+            && options.call.is_none()
+            && options.page.is_none()
     }
 
     fn head(text: &str) -> Result<Self, TextError> {
@@ -217,15 +223,23 @@ impl FlowSpec {
             ("on", spells),
             ("rate", options.rate.is_some()),
             ("request", options.request.is_some()),
+            ("video", options.video.is_some()),
+            ("call", options.call.is_some()),
+            ("page", options.page.is_some()),
         ];
         let asked: Vec<&str> = kinds.iter().filter(|(_, asked)| *asked).map(|(name, _)| *name).collect();
         if asked.len() > 1 {
             return Err(TextError(format!(
-                "{} exclude each other; write one of size, on/off, rate and request",
+                "{} exclude each other; write one of size, on/off, rate, request, video, call and page",
                 asked.join(" and ")
             )));
         }
-        let nothing = [("on", options.on), ("off", options.off), ("rtt", options.rtt)];
+        if options.deadline.is_some() && options.request.is_none() {
+            return Err(TextError(
+                "deadline belongs to request; write both, as in request=10kB/1s,deadline=100ms".to_owned(),
+            ));
+        }
+        let nothing = [("deadline", options.deadline), ("on", options.on), ("off", options.off), ("rtt", options.rtt)];
         if let Some((key, _)) = nothing.iter().find(|(_, time)| matches!(time, Some(TimeSpan(nanos)) if *nanos < 1000))
         {
             return Err(TextError(format!("{key}: a time below 1us is out of range; write at least 1us")));

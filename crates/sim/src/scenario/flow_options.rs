@@ -4,13 +4,12 @@
 use std::fmt;
 use std::str::FromStr;
 
-use bbrlab_core::Span;
-
-use super::keys::flow;
-use super::support::{KERNEL, KERNELS, NOT_SIM, Refusal, S2N, STACKS, UML};
+use super::apps::{CallSpec, PageSpec, VideoSpec};
+use super::flow_refusals as refusals;
+use super::support::Refusal;
 use super::text::TextError;
 use super::units::{BitRate, BufferSize, TimeSpan, Volume};
-use crate::setup::{AckEvery, FlowSetup, Program, Rwnd, Setup, Transport};
+use crate::setup::{AckEvery, Program, Transport};
 
 /// One option of a flow.
 #[derive(Clone, Copy, Debug)]
@@ -98,7 +97,7 @@ flow_options! {
     /// Receive window: fixed, or Linux's autotuning up to 6 MiB or another limit
     rwnd: Window = "VOLUME|auto[/VOLUME]", str::parse, Window::to_string;
     example "cubic,rwnd=64KiB";
-    refused &[SMALL_WINDOW, DIFFERENT_WINDOWS, AUTOTUNED_WINDOW];
+    refused &[refusals::SMALL_WINDOW, refusals::DIFFERENT_WINDOWS, refusals::AUTOTUNED_WINDOW];
 
     /// Length of a busy period; written with off, as in on=1s/off=2s
     on: TimeSpan = "TIME", str::parse, TimeSpan::to_string;
@@ -111,7 +110,7 @@ flow_options! {
     /// Payload bytes of a full segment
     mss: u32 = "BYTES", |value| whole(value, 64, 65_000, "bytes"), u32::to_string;
     example "bbr1,mss=1300";
-    refused &[ODD_MSS];
+    refused &[refusals::ODD_MSS];
 
     /// Name in results
     name: String = "TEXT", flow_name, String::clone;
@@ -129,42 +128,59 @@ flow_options! {
     request: (Volume, TimeSpan) = "VOLUME/TIME", request, |(size, pause)| format!("{size}/{pause}");
     example "bbr1,request=100kB/1s";
 
+    /// Longest time from a request to its response that is in time; written with request
+    deadline: TimeSpan = "TIME", str::parse, TimeSpan::to_string;
+    example "bbr1,request=10kB/1s,deadline=100ms";
+
+    /// Page loads: a typical page, or its objects and their size; then the pause between two loads (without it, one load)
+    page: PageSpec = "light|median|heavy|N*VOLUME[/TIME]", str::parse, PageSpec::to_string;
+    refused &[refusals::PAGE];
+
+    /// Video that a player requests segment by segment: its rule, the bitrates, and the length of a segment, the buffer or the
+    /// latency target of live video
+    video: VideoSpec = "buffer|throughput:RATE/RATE…[:segment=TIME][:buffer=TIME|:live=TIME]", str::parse, VideoSpec::to_string;
+    refused &[refusals::VIDEO];
+
+    /// Frames at a fixed rate, as of a call: bitrate, frames per second, and the delay after which one is late (150ms)
+    call: CallSpec = "RATE/FPS[/TIME]", str::parse, CallSpec::to_string;
+    refused &[refusals::CALL];
+
     /// ECN: RFC 3168's; with accurate feedback (RFC 9768); or that with ECT(1), for the low-latency queue of an L4S link
     ecn: Ecn = "on|off|accurate|l4s", Ecn::read, |ecn| ecn.name().to_owned();
     example "cubic,ecn=on";
-    refused &[ECN_BESIDE_NONE, ACCURATE_ECN];
+    refused &[refusals::ECN_BESIDE_NONE, refusals::ACCURATE_ECN];
 
     /// Pacing for an algorithm that does not require it
     pacing: bool = "on|off", switch, on_off;
     example "bbr1,pacing=on";
-    refused &[PACED_ACCESS, PACED_BY_FQ];
+    refused &[refusals::PACED_ACCESS, refusals::PACED_BY_FQ];
 
     /// Time within which receive offload merges segments
     gro: TimeSpan = "TIME", str::parse, TimeSpan::to_string;
-    refused &[KERNEL_GRO, STACK_GRO];
+    refused &[refusals::KERNEL_GRO, refusals::STACK_GRO];
 
     /// Largest TSO burst
     tso: u32 = "VOLUME|off", tso, |v| if *v == 0 { "off".to_owned() } else { Volume((*v).into()).to_string() };
     example "bbr1,tso=64KiB";
-    refused &[LARGE_TSO, OTHER_TSO, STACK_BURSTS];
+    refused &[refusals::LARGE_TSO, refusals::OTHER_TSO, refusals::STACK_BURSTS];
 
     /// Initial window in segments
     iw: u32 = "N", |value| whole(value, 1, 1000, "segments"), u32::to_string;
     example "bbr1,iw=10";
-    refused &[OTHER_INITIAL_WINDOW, PEERS_INITIAL_WINDOW];
+    refused &[refusals::OTHER_INITIAL_WINDOW, refusals::PEERS_INITIAL_WINDOW];
 
     /// Delayed-ACK timer
     delack: TimeSpan = "TIME", str::parse, TimeSpan::to_string;
     example "bbr1,delack=40ms";
-    refused &[KERNEL_DELACK, STACK_DELACK];
+    refused &[refusals::KERNEL_DELACK, refusals::STACK_DELACK];
 
     /// ACK rule of the receiver: an ACK after this number of packets, or after this time
     ack: AckEvery = "PACKETS/TIME", ack_every, |v| format!("{}/{}", v.packets, TimeSpan(v.delay.as_nanos()));
-    refused &[LINUX_ACKS, S2N_ACKS];
+    refused &[refusals::LINUX_ACKS, refusals::S2N_ACKS];
 
     /// Transport in the simulator: TCP, or QUIC with its loss detection and ACK rule, as in noq, in quinn or in s2n-quic
     transport: Transport = "tcp|quic|quic:quinn|quic:s2n", transport, |v| v.name().to_owned();
-    refused &[KERNEL_TRANSPORT];
+    refused &[refusals::KERNEL_TRANSPORT];
 
     /// First and last bottleneck that it crosses, counted from 1
     links: (u32, u32) = "FIRST..LAST", links, |(first, last)| format!("{first}..{last}");
@@ -177,7 +193,7 @@ flow_options! {
     /// On a real kernel: the kernel's own program of the algorithm, or ours
     program: Program = "kernel|bbrlab", program, |v| v.name().to_owned();
     example "bbr1,program=kernel";
-    refused &[NO_BPF];
+    refused &[refusals::NO_BPF];
 }
 
 /// A receive window as written.
@@ -360,234 +376,4 @@ impl Ecn {
             _ => Self::Off,
         }
     }
-}
-
-/// The kernel's delayed-ACK timer.
-const DELAYED_ACK: Span = Span::millis(40);
-/// The kernel's own initial window, segments.
-const INITIAL_CWND: u32 = 10;
-/// The kernel's largest super-packet.
-const TSO_MAX: u32 = 65_536;
-/// The kernel's smallest receive window. Source: Linux `SOCK_MIN_RCVBUF` / 2.
-const WINDOW_MIN: u64 = 2_304;
-/// TCP payload in an IP packet as long as QUIC's smallest datagram (RFC 9000 §14), and as a jumbo frame.
-const QUIC_MSS_MIN: u32 = 1_176;
-const QUIC_MSS_MAX: u32 = 8_948;
-/// Source: s2n-quic-transport 0.91, ack_manager.rs.
-const S2N_ACK_EVERY: u32 = 10;
-
-const SMALL_WINDOW: Refusal = Refusal {
-    on: KERNELS,
-    values: "below 2304 bytes",
-    why: "the kernel's smallest window is 2304 bytes",
-    holds: |setup| {
-        flow(setup, |flow| match flow.rwnd {
-            Rwnd::Fixed(bytes) if bytes < WINDOW_MIN => Some(format!("{bytes} bytes")),
-            _ => None,
-        })
-    },
-    example: &["--flow", "cubic,rwnd=1500B"],
-};
-
-const DIFFERENT_WINDOWS: Refusal = Refusal {
-    on: KERNEL,
-    values: "windows that differ between flows",
-    why: "all flows share one host, so all have the same window",
-    holds: |setup| {
-        let first = setup.flows.first()?.rwnd;
-        flow(setup, |flow| (flow.rwnd != first).then(|| format!("{:?} beside {first:?}", flow.rwnd)))
-    },
-    example: &["--flow", "cubic,rwnd=64KiB", "--flow", "cubic"],
-};
-
-const AUTOTUNED_WINDOW: Refusal = Refusal {
-    on: STACKS,
-    values: "auto",
-    why: "the stack does not tune its windows by Linux's rule",
-    holds: |setup| quic_flow(setup, |flow| matches!(flow.rwnd, Rwnd::Auto(_)).then(|| "auto".to_owned())),
-    example: &["--flow", "cubic,rwnd=auto"],
-};
-
-const ODD_MSS: Refusal = Refusal {
-    on: STACKS,
-    values: "below 1176 and above 8948 bytes",
-    why: "QUIC's datagrams hold at least 1200 bytes, and more than a jumbo frame's is not tried",
-    holds: |setup| {
-        let odd = |flow: &FlowSetup| !(QUIC_MSS_MIN..=QUIC_MSS_MAX).contains(&flow.mss);
-        quic_flow(setup, |flow| odd(flow).then(|| format!("{} bytes", flow.mss)))
-    },
-    example: &["--flow", "bbr1,mss=536"],
-};
-
-const ECN_BESIDE_NONE: Refusal = Refusal {
-    on: KERNEL,
-    values: "on beside off",
-    why: "all flows share one host, so all negotiate ECN or none",
-    holds: |setup| {
-        let first = setup.flows.first()?.host.ecn;
-        flow(setup, |flow| (flow.host.ecn != first).then(|| format!("{} beside {first}", flow.host.ecn)))
-    },
-    example: &["--flow", "cubic,ecn=on", "--flow", "cubic"],
-};
-
-const ACCURATE_ECN: Refusal = Refusal {
-    on: NOT_SIM,
-    values: "accurate and l4s",
-    why: "only the simulator's receiver reports the number of marked packets",
-    holds: |setup| flow(setup, |flow| flow.host.accurate_ecn.then(|| "accurate feedback".to_owned())),
-    example: &["--flow", "cubic,ecn=l4s"],
-};
-
-const PACED_ACCESS: Refusal = Refusal {
-    on: UML,
-    values: "on with access, unless the algorithm paces by itself",
-    why: "the access link stands where fq would",
-    holds: |setup| flow(setup, |flow| (flow.access.is_some() && is_paced_by_fq(flow)).then(|| "on".to_owned())),
-    example: &["--flow", "cubic,pacing=on,access=40mbit/20ms"],
-};
-
-const PACED_BY_FQ: Refusal = Refusal {
-    on: KERNEL,
-    values: "on, unless the algorithm paces by itself",
-    why: "a TUN device has no fq in front of it",
-    holds: |setup| flow(setup, |flow| is_paced_by_fq(flow).then(|| "on".to_owned())),
-    example: &["--flow", "cubic,pacing=on"],
-};
-
-const KERNEL_GRO: Refusal = Refusal {
-    on: KERNELS,
-    values: "all",
-    why: "the devices of a real kernel merge by their own schedule, or not at all",
-    holds: |setup| flow(setup, gro),
-    example: &["--flow", "bbr1,gro=1ms"],
-};
-
-const STACK_GRO: Refusal = Refusal {
-    on: STACKS,
-    values: "all",
-    why: "the path delivers each datagram to the endpoint on its own",
-    holds: |setup| quic_flow(setup, gro),
-    example: &["--flow", "bbr1,gro=1ms"],
-};
-
-const LARGE_TSO: Refusal = Refusal {
-    on: UML,
-    values: "above 64KiB",
-    why: "the kernel's super-packets hold up to 65536 bytes",
-    holds: |setup| flow(setup, |flow| odd_tso(flow, |bytes| bytes > TSO_MAX)),
-    example: &["--flow", "bbr1,tso=128KiB"],
-};
-
-const OTHER_TSO: Refusal = Refusal {
-    on: KERNEL,
-    values: "all but 64KiB",
-    why: "the kernel's super-packets hold up to 65536 bytes",
-    holds: |setup| flow(setup, |flow| odd_tso(flow, |bytes| bytes != TSO_MAX)),
-    example: &["--flow", "bbr1,tso=off"],
-};
-
-const STACK_BURSTS: Refusal = Refusal {
-    on: STACKS,
-    values: "all but 64KiB",
-    why: "the stack's bursts follow its own rule",
-    holds: |setup| quic_flow(setup, |flow| odd_tso(flow, |bytes| bytes != TSO_MAX)),
-    example: &["--flow", "bbr1,tso=off"],
-};
-
-const OTHER_INITIAL_WINDOW: Refusal = Refusal {
-    on: KERNEL,
-    values: "all but 10",
-    why: "the kernel's initial window is 10 segments",
-    holds: |setup| {
-        let iw = |flow: &FlowSetup| flow.host.initial_cwnd;
-        flow(setup, |flow| (iw(flow) != INITIAL_CWND).then(|| format!("{} segments", iw(flow))))
-    },
-    example: &["--flow", "bbr1,iw=32"],
-};
-
-const PEERS_INITIAL_WINDOW: Refusal = Refusal {
-    on: STACKS,
-    values: "all but 10 with a stack's own congestion control",
-    why: "a stack's own congestion control has its own initial window",
-    holds: |setup| {
-        let odd = |flow: &FlowSetup| flow.peer.is_some() && flow.host.initial_cwnd != INITIAL_CWND;
-        flow(setup, |flow| odd(flow).then(|| format!("{} segments", flow.host.initial_cwnd)))
-    },
-    example: &[],
-};
-
-const KERNEL_DELACK: Refusal = Refusal {
-    on: KERNELS,
-    values: "all but 40ms",
-    why: "the kernel's delayed-ACK timer is 40 ms",
-    holds: |setup| flow(setup, odd_delack),
-    example: &["--flow", "bbr1,delack=100ms"],
-};
-
-const STACK_DELACK: Refusal = Refusal {
-    on: STACKS,
-    values: "all but 40ms",
-    why: "the stack's receiver delays by its own timer; write ack",
-    holds: |setup| quic_flow(setup, odd_delack),
-    example: &["--flow", "bbr1,delack=100ms"],
-};
-
-const LINUX_ACKS: Refusal = Refusal {
-    on: KERNELS,
-    values: "all",
-    why: "a kernel acknowledges by Linux's rules",
-    holds: |setup| flow(setup, |flow| flow.host.ack.map(|ack| format!("{} packets", ack.packets))),
-    example: &["--flow", "bbr1,ack=10/25ms"],
-};
-
-const S2N_ACKS: Refusal = Refusal {
-    on: S2N,
-    values: "all but 10 packets",
-    why: "its receiver acknowledges every tenth packet, and no setting changes that",
-    holds: |setup| {
-        let odd = |flow: &FlowSetup| flow.host.ack.filter(|ack| ack.packets != S2N_ACK_EVERY);
-        quic_flow(setup, |flow| odd(flow).map(|ack| format!("{} packets", ack.packets)))
-    },
-    example: &["--flow", "bbr1,ack=4/25ms"],
-};
-
-const KERNEL_TRANSPORT: Refusal = Refusal {
-    on: KERNELS,
-    values: "quic, quic:quinn and quic:s2n",
-    why: "a kernel's transport is TCP",
-    holds: |setup| {
-        let quic = |flow: &FlowSetup| flow.host.transport.is_quic().then(|| flow.host.transport.name().to_owned());
-        flow(setup, quic)
-    },
-    example: &["--flow", "bbr1,transport=quic"],
-};
-
-const NO_BPF: Refusal = Refusal {
-    on: UML,
-    values: "bbrlab",
-    why: "a User Mode kernel runs no BPF",
-    holds: |setup| flow(setup, |flow| (flow.host.program == Program::Bbrlab).then(|| "bbrlab".to_owned())),
-    example: &["--flow", "bbr1,program=bbrlab"],
-};
-
-/// Describes the first flow in a QUIC stack for which `held` returns a value.
-fn quic_flow(setup: &Setup, held: impl Fn(&FlowSetup) -> Option<String>) -> Option<String> {
-    flow(setup, |flow| if flow.is_tcp { None } else { held(flow) })
-}
-
-fn odd_delack(flow: &FlowSetup) -> Option<String> {
-    let wait = flow.host.delayed_ack;
-    (wait != DELAYED_ACK).then(|| format!("{} µs", wait.as_micros()))
-}
-
-fn gro(flow: &FlowSetup) -> Option<String> {
-    flow.host.gro.map(|gro| format!("{} µs", gro.as_micros()))
-}
-
-fn is_paced_by_fq(flow: &FlowSetup) -> bool {
-    flow.host.pacing && !flow.algorithm.info().needs_pacing
-}
-
-fn odd_tso(flow: &FlowSetup, is_odd: impl Fn(u32) -> bool) -> Option<String> {
-    is_odd(flow.host.tso_max).then(|| format!("{} bytes", flow.host.tso_max))
 }

@@ -12,7 +12,7 @@ use super::flow::FlowSpec;
 use super::model::{ExpectSpec, LinkSpec};
 use super::presets::Preset;
 use super::schedule::Schedule;
-use super::support::{KERNEL, KERNELS, Refusal, STACKS, UML};
+use super::support::{KERNEL, KERNELS, NOT_SIM, Refusal, STACKS, UML};
 use super::text::TextError;
 use super::units::{BitRate, BufferSize, Ratio, TimeSpan};
 use super::values::{AckHold, DemandLink, Jitter, LossModel, TokenBucket};
@@ -187,15 +187,15 @@ scenario_keys! {
     Condition "SHARE", default "0%", set |scenario, text| scenario.duplicate = text.parse()?;
     example &["--duplicate", "1%"];
 
-    /// Queue discipline: droptail, red, codel, fq_codel, pie or dualpi2, with options as in codel:target=5ms:ecn
+    /// Queue discipline: droptail, red, codel, fq_codel, fq, pie or dualpi2, with options as in codel:target=5ms:ecn
     ///
     /// Options: red:min=VOLUME,max=VOLUME,p=SHARE,wlog=N,gentle,ecn; codel:target=TIME,interval=TIME,ce=TIME,ecn;
-    /// fq_codel: those of codel, and flows=N, quantum=BYTES; pie:target=TIME,tupdate=TIME,alpha=X,beta=X,burst=TIME,ecn;
+    /// fq_codel: those of codel, and flows=N, quantum=BYTES; fq:flow_limit=N,quantum=BYTES,initial_quantum=BYTES,ce=TIME; pie:target=TIME,tupdate=TIME,alpha=X,beta=X,burst=TIME,ecn;
     /// dualpi2:target=TIME,tupdate=TIME,alpha=X,beta=X,coupling=X,step=TIME,classic=PERCENT.
     aqm: AqmSpec = AqmSpec::default();
     Condition "AQM", default "droptail", set |scenario, text| scenario.aqm = text.parse()?;
     example &["--aqm", "codel"];
-    refused &[GENTLE_RED, DUALPI2];
+    refused &[GENTLE_RED, DUALPI2, FQ];
 
     /// Token-bucket policer in front of the queue, as in rate=10mbit,burst=125kB
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -237,6 +237,11 @@ scenario_keys! {
     link: Vec<LinkSpec> = Vec::new();
     Table
 
+    /// Flows and a probe by name, as in rrul; keys beside it replace its own. `bbrlab list workloads` has the names and sources
+    #[serde(skip_serializing_if = "Option::is_none")]
+    workload: Option<String> = None;
+    Run "NAME", default "", set |scenario, text| Preset::workload(text)?.apply(scenario)?;
+
     /// A flow, or several of the same kind: CC[*N][@START[+STEP]][,KEY=VALUE…], as in bbr1*6@0s+2s (repeatable)
     ///
     /// `bbrlab list keys` lists the keys of a flow; every other key is a parameter of the algorithm: see
@@ -245,6 +250,12 @@ scenario_keys! {
     Run "FLOW", default "bbr1", set |scenario, text| scenario.flow.push(text.parse()?);
     example &["--flow", "bbr1*2@0s+1s", "--flow", "cubic", "--flow", "reno"];
     refused &[TOO_MANY_FLOWS, NO_KERNEL_ALGORITHM, NO_KERNEL_PROGRAM, TCP_MODEL, TOO_MANY_CONNECTIONS];
+
+    /// Interval of a lag probe: small packets that the receiver echoes, as in 20ms; adds their RTT and the run's RPM
+    #[serde(skip_serializing_if = "Option::is_none")]
+    probe: Option<TimeSpan> = None;
+    Run "TIME", default "", set |scenario, text| scenario.probe = Some(text.parse()?);
+    refused &[PROBE];
 
     /// Flows that arrive at random
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -359,6 +370,22 @@ const DUALPI2: Refusal = Refusal {
     why: "this kernel has no dualpi2, which Linux has from 6.17 on",
     holds: |setup| link(setup, |link| matches!(&link.aqm, Aqm::DualPi2(_)), "dualpi2"),
     example: &["--aqm", "dualpi2"],
+};
+
+const FQ: Refusal = Refusal {
+    on: UML,
+    values: "fq",
+    why: "the kernel's fq is not compared with it yet",
+    holds: |setup| link(setup, |link| matches!(&link.aqm, Aqm::Fq(_)), "fq"),
+    example: &["--aqm", "fq"],
+};
+
+const PROBE: Refusal = Refusal {
+    on: NOT_SIM,
+    values: "all",
+    why: "only the simulator sends probes; measure with ping or crusader behind `bbrlab emulate`",
+    holds: |setup| setup.probe.map(|interval| format!("a probe every {} µs", interval.as_micros())),
+    example: &["--probe", "20ms"],
 };
 
 const HELD_ACKS: Refusal = Refusal {

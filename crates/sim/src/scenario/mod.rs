@@ -2,10 +2,12 @@
 //! An error is one line with the place, the value found, and the values accepted.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
+mod apps;
 mod aqm;
 pub mod arrivals;
 mod flow;
 mod flow_options;
+mod flow_refusals;
 // Brackets in a key's help are optional parts, not links.
 #[allow(rustdoc::broken_intra_doc_links)]
 mod keys;
@@ -21,6 +23,7 @@ mod units;
 mod values;
 
 pub use crate::backend::Backend;
+pub use apps::{CallSpec, PageSpec, VideoSpec};
 pub use aqm::AqmSpec;
 pub use arrivals::{ArrivalSpec, SizeSpec};
 pub use flow::{FLOWS_MAX, FlowSpec, meant, unit_text};
@@ -29,7 +32,7 @@ pub use keys::{KEYS, Key, KeyGroup, Scenario, key};
 #[cfg(feature = "schema")]
 pub use model::schema;
 pub use model::{ExpectSpec, LinkSpec};
-pub use presets::{PRESETS, Preset};
+pub use presets::{PRESETS, Preset, WORKLOADS};
 pub use read::{Problem, ReadError, read, read_toml};
 pub use resolve::{TraceReadError, TraceReader};
 pub use schedule::{Schedule, Step};

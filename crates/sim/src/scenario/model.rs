@@ -71,6 +71,11 @@ impl Scenario {
         })
     }
 
+    /// True if it names a path or a workload.
+    pub(super) const fn has_preset(&self) -> bool {
+        self.path.is_some() || self.workload.is_some()
+    }
+
     fn assign(&mut self, name: &str, text: &str) -> Result<(), TextError> {
         if let Some(set) = key(name).and_then(|key| key.set) {
             return set(self, text);

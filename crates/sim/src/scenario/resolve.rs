@@ -14,6 +14,7 @@ use super::presets::Preset;
 use super::schedule::Schedule;
 use super::source::ScenarioError;
 use super::units::{BitRate, BufferSize, PACKET_BYTES, TimeSpan};
+use crate::apps::probe::PROBE_BYTES;
 use crate::link::{Buffer, DeliveryTrace, LinkConfig, Service};
 use crate::setup::{AccessSetup, Capture, Change, ChangeKind, FlowSetup, HostSetup, PathSetup, Rwnd, Setup, Traffic};
 
@@ -37,6 +38,8 @@ const WRITE_TICK: Span = Span::millis(10);
 const START_STREAM: u64 = 0x7374_6172_7400_0000;
 /// Maximum number of points in all series of a run: flows times samples.
 const POINTS_MAX: u64 = 100_000_000;
+/// Maximum number of probes in a run. Ours: they are kept for the report.
+const PROBES_MAX: u64 = 10_000_000;
 /// Maximum number of points with a default grid.
 const POINTS_DEFAULT: u64 = 3_000_000;
 
@@ -70,6 +73,7 @@ impl Scenario {
             duration: whole.duration.time(),
             warmup: whole.warmup.time(),
             seed: whole.seed,
+            probe: whole.resolve_probe(&links)?,
             sample: whole.sample_grid(flows.len())?,
             capture: Capture::Off,
             links: links.into_iter().map(|link| link.config).collect(),
@@ -296,6 +300,26 @@ impl Scenario {
         Ok(())
     }
 
+    /// Interval of the probe, whose packets alone must not fill a link.
+    fn resolve_probe(&self, links: &[Resolved]) -> Checked<Option<Span>> {
+        let Some(interval) = self.probe else { return Ok(None) };
+        let fault = |message: String| Err(ScenarioError::new("probe", message));
+        if self.duration.0.checked_div(interval.0).is_none_or(|probes| probes > PROBES_MAX) {
+            let min = TimeSpan((self.duration.0 / PROBES_MAX).max(1_000).next_multiple_of(1_000));
+            return fault(format!("{interval} makes more than {PROBES_MAX} probes; write at least {min}"));
+        }
+        let Some(slowest) = links.iter().map(|link| link.nominal).min() else { return Ok(Some(interval.span())) };
+        if slowest.bytes_in(interval.span()) < PROBE_BYTES.into() {
+            let min =
+                TimeSpan(slowest.time_for(PROBE_BYTES.into()).as_micros().saturating_add(1).saturating_mul(1_000));
+            let rate = BitRate(slowest.as_bits_per_sec());
+            return fault(format!(
+                "packets of {PROBE_BYTES} B every {interval} are faster than the link's {rate}; write at least {min}"
+            ));
+        }
+        Ok(Some(interval.span()))
+    }
+
     fn sample_grid(&self, flows: usize) -> Checked<Option<Span>> {
         let Some(sample) = self.sample else {
             // Whole milliseconds, so that the grid includes the full seconds that metrics and people use.
@@ -412,6 +436,7 @@ impl Scenario {
                 Some(Window::Auto(volume)) => Rwnd::Auto(volume.0),
             },
             traffic: traffic(spec, size),
+            deadline: options.deadline.map(TimeSpan::span),
             host: host(spec),
         })
     }
@@ -461,6 +486,15 @@ fn traffic(spec: &FlowSpec, size: Option<u64>) -> Traffic {
     }
     if let Some((size, think)) = options.request {
         return Traffic::RequestResponse { size: size.0, think: think.span() };
+    }
+    if let Some(video) = &options.video {
+        return Traffic::Video(Arc::new(video.setup()));
+    }
+    if let Some(page) = options.page {
+        return Traffic::Page(page.setup());
+    }
+    if let Some(call) = options.call {
+        return Traffic::Call(call.setup());
     }
     match options.rate {
         Some(rate) => Traffic::Rate { rate: rate.rate(), tick: WRITE_TICK, unit: 1 },

@@ -79,9 +79,9 @@ impl ScenarioFile {
         let lines = read::lines(text).map_err(place)?;
         let scenario: Scenario = read_toml(text).map_err(place)?;
         let mut own = Self { scenario, source: Locations { file: file.to_owned(), lines, ..Locations::default() } };
-        if let Some(name) = own.scenario.path.clone() {
+        if own.scenario.has_preset() {
             let given: toml::Table = text.parse().unwrap_or_default();
-            own.scenario = own.on_path(&name, |key| given.contains_key(key))?;
+            own.scenario = own.with_presets(|key| given.contains_key(key))?;
         }
         Ok(own)
     }
@@ -90,12 +90,10 @@ impl ScenarioFile {
     pub fn from_table(table: toml::Table) -> std::result::Result<Self, toml::de::Error> {
         let given = table.clone();
         let own = Self::from(toml::Value::Table(table).try_into::<Scenario>()?);
-        match own.scenario.path.clone() {
-            Some(name) => {
-                own.on_path(&name, |key| given.contains_key(key)).map(Self::from).map_err(serde::de::Error::custom)
-            }
-            None => Ok(own),
+        if !own.scenario.has_preset() {
+            return Ok(own);
         }
+        own.with_presets(|key| given.contains_key(key)).map(Self::from).map_err(serde::de::Error::custom)
     }
 
     /// Reads a scenario in JSON, bare or as the `scenario` of a result; `file` is its name in errors.
@@ -112,20 +110,22 @@ impl ScenarioFile {
         let given = value.clone();
         let scenario: Scenario = read(value).map_err(|source| Error::Json { file: file.to_owned(), source })?;
         let mut own = Self { scenario, source: Locations { file: file.to_owned(), ..Locations::default() } };
-        if let Some(name) = own.scenario.path.clone() {
-            own.scenario = own.on_path(&name, |key| given.get(key).is_some())?;
+        if own.scenario.has_preset() {
+            own.scenario = own.with_presets(|key| given.get(key).is_some())?;
         }
         Ok(own)
     }
 
-    /// The scenario on a path by name: with the preset's keys, but for those that are given.
-    fn on_path(&self, name: &str, is_given: impl Fn(&str) -> bool) -> Result<Scenario> {
-        let place = |error: TextError| self.source.place(ScenarioError::new("path", error.0));
-        let preset = Preset::named(name).map_err(place)?;
+    /// The scenario with the keys of its path and workload by name, but for those that are given.
+    fn with_presets(&self, is_given: impl Fn(&str) -> bool) -> Result<Scenario> {
+        let place = |key| move |error: TextError| self.source.place(ScenarioError::new(key, error.0));
+        let path = self.scenario.path.as_deref().map(Preset::named).transpose().map_err(place("path"))?;
+        let workload =
+            self.scenario.workload.as_deref().map(Preset::workload).transpose().map_err(place("workload"))?;
         let mut whole = self.scenario.clone();
         // A trace or a demand is a rate too.
         let has_service = ["rate", "trace", "demand"].iter().any(|key| is_given(key));
-        for (key, text) in &preset.keys {
+        for (key, text) in path.into_iter().chain(workload).flat_map(|preset| &preset.keys) {
             let is_own = is_given(key) || (key == "rate" && has_service);
             if !is_own {
                 whole.set(key, text).map_err(|error| self.source.place(error))?;

@@ -67,7 +67,7 @@ const BAD_FILES: &[(&str, &str)] = &[
     ),
     (
         "aqm = \"codle\"",
-        "lab.toml:1: aqm: \"codle\" is not a queue discipline (did you mean codel?); write droptail, red, codel, fq_codel, pie or dualpi2, with :ecn if wanted",
+        "lab.toml:1: aqm: \"codle\" is not a queue discipline (did you mean codel?); write droptail, red, codel, fq_codel, fq, pie or dualpi2, with :ecn if wanted",
     ),
     ("aqm = \"droptail:ecn\"", "lab.toml:1: aqm: droptail has no option \"ecn\"; write droptail without options"),
     ("aqm = \"codel:target=0s\"", "lab.toml:1: aqm: target: 0s is out of range; write at least 1us"),
@@ -125,7 +125,7 @@ const BAD_FLOWS: &[(&str, &str)] = &[
     ("bbr1,size=1MB,size=2MB", "flow 1: size: it is written twice; write it once"),
     (
         "bbr1,size=1MB,rate=1mbit",
-        "flow 1: size and rate exclude each other; write one of size, on/off, rate and request",
+        "flow 1: size and rate exclude each other; write one of size, on/off, rate, request, video, call and page",
     ),
     ("bbr1,on=1s", "flow 1: on and off belong together; write on=TIME/off=TIME, as in on=1s/off=2s"),
     ("bbr1,mss=0", "flow 1: mss: \"0\" is not a number of bytes; write 64 to 65000"),

@@ -1,8 +1,12 @@
 //! The application above a flow: the times and sizes of its writes.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
+use std::collections::VecDeque;
+
 use bbrlab_core::{Span, Time};
 
+use crate::apps::video::Player;
+use crate::apps::{Client, Reaction};
 use crate::setup::Traffic;
 
 /// A writing application. Bytes are counted from the start of the connection.
@@ -21,6 +25,16 @@ pub struct App {
     asked: usize,
     /// Bytes written before the present kind of traffic began.
     base: u64,
+    /// The receiving end, of applications that have one.
+    client: Option<Box<Reader>>,
+}
+
+/// The receiving end, and its requests.
+#[derive(Clone, Debug)]
+struct Reader {
+    client: Client,
+    /// Requests on their way to the server: arrival, and bytes of the response.
+    requests: VecDeque<(Time, u64)>,
 }
 
 /// A response that the client waits for.
@@ -43,10 +57,43 @@ impl App {
             Traffic::Rate { rate, tick, unit } => (whole(rate.bytes_in(*tick), *unit), (now + *tick).min(stop)),
             Traffic::RequestResponse { size, .. } => (*size, stop),
             Traffic::Objects(objects) => (objects.first().map_or(0, |object| object.size), stop),
+            Traffic::Call(call) => (call.size, (now + call.interval).min(stop)),
+            Traffic::Video(video) => (Player::new(video.clone(), now).size(), stop),
+            Traffic::Page(page) => (page.size, stop),
         };
         // Stopped before its first write, so there is nothing to send.
         let (written, next) = if stop <= now { (0, Time::NEVER) } else { (written, next) };
-        Self { traffic, written, next, stop, busy: true, started: now, ticks: 1, asked: 1, base: 0 }
+        Self { traffic, written, next, stop, busy: true, started: now, ticks: 1, asked: 1, base: 0, client: None }
+    }
+
+    /// Creates the receiving end of a flow that started at `start`, if its application has one.
+    pub fn begin_client(&mut self, start: Time) {
+        let reader = |client| Box::new(Reader { client, requests: VecDeque::new() });
+        self.client = Client::of(&self.traffic, start, self.started).map(reader);
+    }
+
+    /// The receiving end, of applications that have one.
+    pub fn client(&self) -> Option<&Client> {
+        self.client.as_deref().map(|reader| &reader.client)
+    }
+
+    /// True if the application has a receiving end of its own, which takes [`Self::on_bytes`].
+    pub const fn has_client(&self) -> bool {
+        self.client.is_some()
+    }
+
+    /// Passes new data to the receiving end, whose requests arrive after `request_delay`.
+    pub fn on_bytes(&mut self, now: Time, in_order: u64, request_delay: Span) -> Reaction {
+        let Some(Reader { client, requests }) = self.client.as_deref_mut() else { return Reaction::None };
+        let reaction = client.on_bytes(now, in_order, self.written);
+        if let Reaction::Request { size, pause } = reaction {
+            let at = now + pause + request_delay;
+            if at < self.stop {
+                requests.push_back((at, size));
+            }
+            self.next = requests.front().map_or(Time::NEVER, |(at, _)| *at);
+        }
+        reaction
     }
 
     /// Performs the action that is due; `sent` bytes have left the socket so far. Returns true if it wrote new data.
@@ -84,6 +131,23 @@ impl App {
                 self.next = self.stop;
                 size > 0
             }
+            Traffic::Call(call) => {
+                self.written = self.written.saturating_add(call.size);
+                let elapsed = Span::nanos(call.interval.as_nanos().saturating_mul(self.ticks + 1));
+                self.ticks += 1;
+                self.next = (self.started + elapsed).min(self.stop);
+                true
+            }
+            Traffic::Video(_) | Traffic::Page(_) => {
+                let Some(Reader { requests, .. }) = self.client.as_deref_mut() else { return false };
+                while requests.front().is_some_and(|(at, _)| *at <= now)
+                    && let Some((_, size)) = requests.pop_front()
+                {
+                    self.written = self.written.saturating_add(size);
+                }
+                self.next = requests.front().map_or(self.stop, |(at, _)| *at);
+                true
+            }
             Traffic::Bulk | Traffic::Size(_) => {
                 self.next = Time::NEVER;
                 false
@@ -102,10 +166,16 @@ impl App {
         self.next = if at < self.stop { at } else { Time::NEVER };
     }
 
-    /// True if a reader waits for the end of its data, which then is a [`Self::total`] or an [`Self::exchange`].
+    /// True if a reader waits for the end of its data, which then is a [`Self::total`], an [`Self::exchange`], or known to the
+    /// client.
     #[inline]
     pub const fn is_finite(&self) -> bool {
-        matches!(self.traffic, Traffic::Size(_) | Traffic::RequestResponse { .. } | Traffic::Objects(_))
+        !matches!(self.traffic, Traffic::Bulk | Traffic::OnOff { .. } | Traffic::Rate { .. })
+    }
+
+    /// True if a short segment waits for an earlier one (Nagle's algorithm).
+    pub const fn gathers(&self) -> bool {
+        !matches!(self.traffic, Traffic::Call(_))
     }
 
     /// Bytes after whose arrival the flow ends, if it ends at all.

@@ -271,6 +271,7 @@ impl Sender {
         self.cwnd_stamp = now;
         self.timer = Timer::default();
         self.app = App::new(setup.traffic.clone(), now, setup.stop);
+        self.app.begin_client(setup.start);
         self.start_steering(now);
         // The handshake's last packet leaves on its own, before any data: Linux `tcp_rcv_synsent_state_process`.
         out.push(Segment { seq: 0, sent: now, flow: self.flow, len: 0, hop: 0, marks: mark::BARE });
@@ -449,7 +450,8 @@ impl Sender {
         // A short segment waits while an earlier short one is outstanding: Minshall's variant of Nagle's algorithm (Linux
         // `tcp_nagle_check`).
         let is_short = u64::from(segments) * mss > room;
-        let waits = is_short && !first && !probe && self.short_end > self.una_bytes && end == self.app.written;
+        let is_behind = is_short && !first && !probe && self.short_end > self.una_bytes;
+        let waits = is_behind && end == self.app.written && self.app.gathers();
         let segments = segments - u32::from(waits);
         if segments == 0 {
             return 0;

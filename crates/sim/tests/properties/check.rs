@@ -111,8 +111,10 @@ impl<'a> Checker<'a> {
     pub fn finish(mut self, output: &Output) -> Result<(), String> {
         let segments: u64 = self.flows.iter().map(|watch| watch.segments).sum();
         let ticks: u64 = self.setup.flows.iter().map(|flow| self.ticks(&flow.traffic)).sum();
+        let probes = self.setup.probe.map_or(0, |interval| self.setup.duration.as_nanos() / interval.as_nanos());
         let links = self.setup.links.len() as u64 + 1;
-        let budget = (segments + self.departed + 50) * (EVENTS_PER_SEGMENT + links) + ticks + self.grants() + 1_000;
+        let budget =
+            (segments + probes + self.departed + 50) * (EVENTS_PER_SEGMENT + links) + ticks + self.grants() + 1_000;
         let events = output.result.events;
         self.claim(events <= budget, || format!("{events} events for {segments} segments; {budget} would do"));
         for (index, watch) in self.flows.clone().iter().enumerate() {
@@ -208,6 +210,7 @@ impl<'a> Checker<'a> {
         match traffic {
             Traffic::Rate { tick, .. } => per(*tick),
             Traffic::OnOff { on, off } => 2 * per(*on + *off),
+            Traffic::Call(call) => per(call.interval),
             _ => 0,
         }
     }

@@ -1,9 +1,15 @@
 //! Random scenarios over every feature of links, paths, flows and hosts.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
+use std::sync::Arc;
+
 use bbrlab_core::{ALGORITHMS, AlgorithmConfig, Rate, Rng, Span, Time};
+use bbrlab_sim::apps::call::CallSetup;
+use bbrlab_sim::apps::page::PageSetup;
+use bbrlab_sim::apps::video::{AbrRule, VideoSetup};
 use bbrlab_sim::link::{
-    AckAggregation, Aqm, Buffer, Codel, DeliveryTrace, Demand, FqCodel, LinkConfig, Loss, Pie, Policer, Red, Service,
+    AckAggregation, Aqm, Buffer, Codel, DeliveryTrace, Demand, Fq, FqCodel, LinkConfig, Loss, Pie, Policer, Red,
+    Service,
 };
 use bbrlab_sim::setup::{
     AccessSetup, AckEvery, Change, ChangeKind, FlowSetup, HostSetup, PathSetup, Rwnd, Setup, Traffic,
@@ -67,7 +73,7 @@ impl Dice {
             ecn,
             ce_threshold,
         };
-        match self.0.below(8) {
+        match self.0.below(9) {
             0 => {
                 let min = self.between(1_600, 100_000);
                 Aqm::Red(Red {
@@ -93,6 +99,12 @@ impl Dice {
                 max_burst: self.span(Span::millis(1), Span::millis(300)),
                 ecn,
             }),
+            4 => Aqm::Fq(Fq {
+                flow_limit: self.between(1, 200) as u32,
+                quantum: self.between(64, 4000) as u32,
+                initial_quantum: self.between(64, 20_000) as u32,
+                ce_threshold,
+            }),
             _ => Aqm::DropTail,
         }
     }
@@ -106,7 +118,7 @@ impl Dice {
                 at.push(200);
                 at.sort_unstable();
                 let text: String = at.iter().map(|ms| format!("{ms}\n")).collect();
-                Service::Trace(std::sync::Arc::new(DeliveryTrace::parse(&text).expect("a legal trace")))
+                Service::Trace(Arc::new(DeliveryTrace::parse(&text).expect("a legal trace")))
             }
             1 => Service::Demand(Demand {
                 min: Rate::bits_per_sec((rate / 10.0).max(1_000.0) as u64),
@@ -175,7 +187,7 @@ impl Dice {
 
     fn traffic(&mut self, rate: f64, duration: Time) -> Traffic {
         let volume = rate / 8.0 * duration.as_nanos() as f64 / 1e9;
-        match self.0.below(8) {
+        match self.0.below(11) {
             0 => Traffic::Size(self.between(1, 3)),
             1 => Traffic::Size((volume * self.log(0.001, 1.0)).max(1.0) as u64),
             2 => Traffic::OnOff {
@@ -191,6 +203,27 @@ impl Dice {
                 size: self.log(1.0, 1e6) as u64,
                 think: self.span(Span::micros(100), Span::secs(1)),
             },
+            7 => Traffic::Page(PageSetup {
+                objects: self.between(1, 200) as u32,
+                size: self.log(1.0, 1e5) as u64,
+                pause: self.one_in(2).then(|| self.span(Span::micros(1), Span::secs(1))),
+            }),
+            5 => Traffic::Call(CallSetup {
+                size: self.log(1.0, 1e5) as u64,
+                interval: self.span(Span::millis(1), Span::millis(200)),
+                deadline: self.span(Span::millis(1), Span::secs(1)),
+            }),
+            6 => {
+                let segment = self.span(Span::millis(100), Span::secs(5));
+                let lowest = (rate * self.log(0.01, 2.0)).max(8.0) as u64;
+                Traffic::Video(Arc::new(VideoSetup {
+                    bitrates: (1..=self.between(1, 6)).map(|n| Rate::bits_per_sec(lowest * n)).collect(),
+                    segment,
+                    buffer: self.span(segment, Span::secs(60)),
+                    rule: AbrRule::ALL[self.0.below(2) as usize],
+                    is_live: self.one_in(3),
+                }))
+            }
             _ => Traffic::Bulk,
         }
     }
@@ -240,6 +273,7 @@ impl Dice {
                 1 => Rwnd::Auto(self.log(1.0, 1e7) as u64),
                 _ => Rwnd::Unlimited,
             },
+            deadline: self.one_in(2).then_some(Span::millis(100)),
             traffic: self.traffic(rate, setup.duration),
             host: self.host(),
         }
@@ -263,6 +297,7 @@ pub fn setup(seed: u64, case: u64) -> Setup {
         duration,
         warmup: if dice.one_in(3) { Time::nanos(dice.0.below(duration.as_nanos())) } else { Time::ZERO },
         seed: dice.0.next_u64(),
+        probe: None,
         sample: dice.one_in(2).then(|| Span::nanos(duration.as_nanos() / 50 + 1)),
         bottleneck: dice.0.below(links.len() as u64) as usize,
         schedule: dice.schedule(duration, rate, rtt, &links),
@@ -275,6 +310,7 @@ pub fn setup(seed: u64, case: u64) -> Setup {
         let flow = dice.flow(index, &setup, rate);
         setup.flows.push(flow);
     }
+    setup.probe = dice.one_in(4).then(|| dice.span(Span::millis(1), Span::millis(100)));
     setup
 }
 
