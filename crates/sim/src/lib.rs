@@ -20,3 +20,8 @@ pub mod tcp;
 pub mod timer_tree;
 
 pub use error::{Error, Result};
+
+/// The README's example, as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

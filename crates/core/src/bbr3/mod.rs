@@ -176,7 +176,7 @@ impl<R: Rules> Bbr3<R> {
     /// Initialises in place from the values of [`AlgorithmConfig::values`](crate::AlgorithmConfig::values).
     #[inline]
     pub fn init_with_values(&mut self, values: &[u32; MAX_PARAMS], init: &Init) {
-        self.queue = R::Queue::with_values(values);
+        self.queue.set_parameters(values);
         self.init(&Bbr3Params::from_values(values, R::Queue::PARAMETERS), init);
     }
 

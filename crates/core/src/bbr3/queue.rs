@@ -20,8 +20,8 @@ pub trait QueueState: Copy + core::fmt::Debug + Send + Sync + 'static {
     fn get_mut(&mut self) -> Option<&mut Queue>;
     /// Number of parameters of these rules, which stand before the edition's.
     const PARAMETERS: usize;
-    /// The state of a new flow with these parameter values.
-    fn with_values(values: &[u32; MAX_PARAMS]) -> Self;
+    /// Sets them from these values.
+    fn set_parameters(&mut self, values: &[u32; MAX_PARAMS]);
 }
 
 impl QueueState for () {
@@ -40,7 +40,7 @@ impl QueueState for () {
     const PARAMETERS: usize = 0;
 
     #[inline]
-    fn with_values(_: &[u32; MAX_PARAMS]) -> Self {}
+    fn set_parameters(&mut self, _: &[u32; MAX_PARAMS]) {}
 }
 
 impl QueueState for Queue {
@@ -59,8 +59,8 @@ impl QueueState for Queue {
     const PARAMETERS: usize = QueueParams::SPECS.len();
 
     #[inline]
-    fn with_values(values: &[u32; MAX_PARAMS]) -> Self {
-        Self { p: QueueParams::from_values(values, 0), ..Self::NONE }
+    fn set_parameters(&mut self, values: &[u32; MAX_PARAMS]) {
+        self.p = QueueParams::from_values(values, 0);
     }
 }
 

@@ -303,9 +303,9 @@ impl Sender {
 
     /// Sends all that windows and pacer allow: retransmissions first, then new data.
     pub fn pump(&mut self, now: Time, out: &mut Vec<Segment>) {
-        self.pace_at = Time::NEVER;
+        let is_woken = std::mem::replace(&mut self.pace_at, Time::NEVER) <= now;
         if self.quic.is_some() {
-            self.write_quic(now, out);
+            self.write_quic(now, is_woken, out);
             return;
         }
         if self.board.lost_out > self.board.retrans_out {

@@ -159,6 +159,7 @@ impl Sender {
     // spec: RFC 9002 §A.9 OnLossDetectionTimeout
     pub(in crate::tcp) fn on_quic_timer(&mut self, now: Time) {
         let Some(mut quic) = self.quic.take() else { return };
+        quic.arm_skip(self.cc.cwnd());
         if quic.loss_at <= now {
             self.detect_quic_losses(now, false, &mut quic);
         } else {

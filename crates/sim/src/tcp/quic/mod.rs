@@ -23,6 +23,8 @@ pub(super) use receiver::QuicReceiver;
 const WINDOW_PACING: (u64, u64) = (5, 4);
 /// Time by which s2n-quic sends early. Source: s2n-quic-core 0.91 `Timestamp::has_elapsed`.
 const EARLY: Span = Span::millis(1);
+/// Least number of packets between two skipped numbers, beyond half a window. Source: s2n-quic-transport 0.91, `MIN_SKIP_COUNTER_VALUE`.
+const MIN_SKIP: u32 = 30;
 /// Burst after a pause: 10 to 256 packets, about 2 ms, at most 10 ms. Source: noq-proto 1.4 `pacing.rs`, `rate_capacity`.
 const BURST_PACKETS: (u64, u64) = (10, 256);
 const BURST_TIME: Span = Span::millis(2);
@@ -63,6 +65,8 @@ pub(super) struct QuicSender {
     last_sent: Time,
     /// Packet before which a number was skipped, until an ACK shows that the receiver did not acknowledge that number.
     after_skipped: Option<u64>,
+    /// Packets until the next number is skipped.
+    skip_in: u32,
 }
 
 /// Data of the next packet.
@@ -101,8 +105,18 @@ impl QuicSender {
                 probes: 0,
                 last_sent: Time::ZERO,
                 after_skipped: None,
+                skip_in: MIN_SKIP,
             })
         })
+    }
+
+    /// Counts anew until the next skipped number, when a timer expires after the last one is verified. Without a timer in between, the
+    /// count stays at zero: the next packet skips a number.
+    // Source: s2n-quic-transport 0.91, `arm_skip_counter`, which draws from half a window to two; here the middle.
+    fn arm_skip(&mut self, cwnd: u32) {
+        if self.skip_in == 0 && self.after_skipped.is_none() {
+            self.skip_in = (cwnd / 2).saturating_add(cwnd / 4 * 3).saturating_add(MIN_SKIP);
+        }
     }
 
     /// Queues the data of a lost packet, at this place after the oldest.
@@ -175,7 +189,7 @@ impl Sender {
 
     /// Allows the next skipped number. `lowest` is the first outstanding packet before this ACK. s2n-quic looks at each range of an
     /// ACK before it marks the range's packets, so the ACK of the packet after the gap counts only if all before were settled.
-    // Source: s2n-quic-transport 0.91, `tx_packet_numbers.rs`. Its counter between two skips stays at zero while no timer expires.
+    // Source: s2n-quic-transport 0.91, `tx_packet_numbers.rs`.
     fn verify_skipped(&self, quic: &mut QuicSender, lowest: Option<u64>) {
         let (Some(number), Some(lowest)) = (quic.after_skipped, lowest) else { return };
         if lowest > number || lowest == number && self.first_outstanding(quic, number) > number {
@@ -221,8 +235,11 @@ impl Sender {
 
     /// Sends all that window and pacer allow: lost data first, then new data.
     #[inline(never)]
-    pub(super) fn write_quic(&mut self, now: Time, out: &mut Vec<Segment>) {
+    pub(super) fn write_quic(&mut self, now: Time, is_woken: bool, out: &mut Vec<Segment>) {
         let Some(mut quic) = self.quic.take() else { return };
+        if is_woken {
+            quic.arm_skip(self.cc.cwnd());
+        }
         let mut has_sent = false;
         loop {
             let is_probe = quic.probes > 0;
@@ -310,10 +327,11 @@ impl Sender {
         quic.carried.push_back(data);
         quic.last_sent = now;
         let mut marks = 0;
-        if quic.transport.skips_numbers() && quic.after_skipped.is_none() {
+        if quic.transport.skips_numbers() && quic.skip_in == 0 && quic.after_skipped.is_none() {
             quic.after_skipped = Some(number);
             marks = mark::AFTER_SKIPPED;
         }
+        quic.skip_in = quic.skip_in.saturating_sub(1);
         self.emit(now, joined(number, data), bytes, marks, out);
         self.pace_quic(now, bytes.into(), quic);
         self.stats.segments += 1;
