@@ -46,7 +46,7 @@ REPRODUCED = [ out/catalogue.txt -nt $(CHECKED) ] || { $(REPRODUCE); } || [ $$? 
 MUTANTS := CARGO_PROFILE_TEST_OPT_LEVEL=0 nice cargo mutants --iterate -p bbrlab-core -j1 -o out \
     $(foreach file,bbr1/*.rs bbr3/*.rs cubic.rs hystart.rs minmax.rs sampler.rs shared.rs wide.rs,-f 'crates/core/src/$(file)')
 
-.PHONY: help setup run test ci ci-rest build checked clean uml picture mutants spec-mutants golden-update wheel quic peers host-long kernels-long kernels-aarch64 chance fresh workflows grafana web web-long site \
+.PHONY: help setup run test ci ci-rest build checked clean uml picture mutants spec-mutants golden-update wheel quic peers host-long kernels-long kernels-aarch64 chance fresh workflows grafana web web-long site release release-check \
     $(TEST_STEPS) $(REST_STEPS)
 
 help: ## this list
@@ -253,6 +253,13 @@ python: checked ## the Python package in an environment of its own: clippy, ruff
 wheel: ## the Python package for any Linux distribution since 2018, in out/wheels
 	@tools/setup.sh python
 	tools/python.sh wheel
+
+release: ## what is released, in out/release: crates, static archives, .deb, OCI image, wheels, SBOM, sums; each tried in a fresh place (an hour; root)
+	@tools/setup.sh release
+	tools/release.sh
+
+release-check: release workflows ## the same, then licences, unused dependencies, other systems, the oldest compiler; what remains to be done by hand
+	tools/release.sh check
 
 instructions: ## what a simulation costs in instructions, against its limits (valgrind; no wall clock)
 	python3 tools/bench.py --gate

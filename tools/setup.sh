@@ -52,6 +52,8 @@ bison            bison                            bison                  bison  
 bc               bc                               bc                     bc              bc                         bc
 xz               xz-utils                         xz                     xz              xz                         xz
 mmdebstrap       mmdebstrap                       -                      -               -                          -
+buildah          buildah                          buildah                buildah         buildah                    -
+podman           podman,crun                      podman                 podman          podman                     -
 go               golang-go                        golang                 go              go                         go
 node             nodejs                           nodejs                 nodejs          nodejs                     node
 npm              npm                              nodejs-npm             npm             npm                        node
@@ -390,7 +392,17 @@ needs_of() {
             done
             need_target aarch64-unknown-linux-gnu
             ;;
-        web | web-test)
+        release)
+            for program in cmake python3 objdump mmdebstrap buildah podman qemu-aarch64; do
+                need $program
+            done
+            need_loader
+            need_python
+            need_target x86_64-unknown-linux-musl
+            need_target aarch64-unknown-linux-musl
+            need_target aarch64-unknown-linux-gnu
+            ;;&
+        web | web-test | release)
             need node
             need npm
             need_target wasm32-unknown-unknown

@@ -13,3 +13,8 @@ mod summary;
 
 pub use quantile::{known_mean, mean, median};
 pub use summary::summarise;
+
+/// The README's example, as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

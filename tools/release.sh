@@ -1,0 +1,287 @@
+#!/bin/bash
+# Builds what is released into out/release, and tries it in fresh places without this repository.
+# usage: tools/release.sh PART…      crates archives deb image wheels sbom sums; without any: all, in this order
+#   crates    the published crates, in order; each unpacked elsewhere, built, tested and documented
+#   archives  a static command for x86-64 and aarch64, with man page, completions and units
+#   deb       a Debian package for this architecture; installed, used, removed and purged in a chroot
+#   image     an OCI image of the static command; run without network
+#   wheels    Python packages for both architectures, and the sources; installed in a fresh environment
+#   sbom      the dependencies of the command, as CycloneDX
+#   sums      SHA256SUMS of all of it
+#   check     not among all: changelog, kept results, licences, unused dependencies, other systems, the oldest compiler
+# Equal sources and tools give equal bytes: the date is the commit's, and no path of this machine is in the files.
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+root=$PWD
+out=$root/out/release
+version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
+target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
+registry=${CARGO_HOME:-$HOME/.cargo}/registry/src
+SOURCE_DATE_EPOCH=$(git log -1 --format=%ct 2>/dev/null || stat -c %Y Cargo.toml)
+export SOURCE_DATE_EPOCH
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+mkdir -p "$out"
+
+say() { echo "release: $*"; }
+fail() { echo "release: $*" >&2; exit 1; }
+
+# size FILE: its name and size
+size() { say "$(basename "$1"), $(numfmt --to=si --suffix=B "$(stat -c %s "$1")")"; }
+
+# The playground is inside the command.
+web() { [ -e out/web/index.html.gz ] || tools/web.sh >/dev/null; export BBRLAB_WEB=$root/out/web; }
+
+# build TARGET FEATURES: the command, at $target/TARGET/dist/bbrlab
+build() {
+    local linker=CARGO_TARGET_${1^^}_LINKER
+    linker=${linker//-/_}
+    local flags="--remap-path-prefix=$root=. --remap-path-prefix=$registry=registry -Cstrip=symbols"
+    web
+    case $1 in
+        *-musl) env "$linker=rust-lld" RUSTFLAGS="$flags" cargo build --quiet --locked --profile dist -p bbrlab --features "$2" --target "$1" ;;
+        *) RUSTFLAGS="$flags" cargo build --quiet --locked --profile dist -p bbrlab --features "$2" --target "$1" ;;
+    esac
+}
+
+# papers COMMAND DIR: licences, man page, completions and units
+papers() {
+    install -Dm644 -t "$2" LICENSE-APACHE LICENSE-MIT README.md CHANGELOG.md
+    mkdir -p "$2"/{man,completions,systemd}
+    "$1" man >"$2/man/bbrlab.1"
+    "$1" completions bash >"$2/completions/bbrlab.bash"
+    "$1" completions zsh >"$2/completions/_bbrlab"
+    "$1" completions fish >"$2/completions/bbrlab.fish"
+    install -m644 -t "$2/systemd" contrib/*.service
+}
+
+# pack DIR ARCHIVE: the same bytes for the same files
+pack() {
+    tar --create --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX \
+        --directory "$(dirname "$1")" "$(basename "$1")" | gzip --no-name --best >"$2"
+}
+
+crates() {
+    local names=(bbrlab-core bbrlab-stats bbrlab-sim bbrlab-report bbrlab-quic) name
+    local selected=()
+    for name in "${names[@]}"; do selected+=(-p "$name"); done
+    # cargo builds each package from the others' packages, not from this workspace.
+    cargo package --quiet --locked --allow-dirty "${selected[@]}"
+    # Packages that need each other are found without a registry.
+    local places=$scratch/crates
+    mkdir -p "$places"
+    printf '[patch.crates-io]\n' >"$scratch/patch.toml"
+    for name in "${names[@]}"; do
+        cp "$target/package/$name-$version.crate" "$out/"
+        tar xzf "$out/$name-$version.crate" -C "$places"
+        [ "$(find "$places/$name-$version" -maxdepth 1 -name README.md -o -maxdepth 1 -name 'LICENSE-*' | wc -l)" -eq 3 ] || fail "$name: no README or licence"
+        printf '%s = { path = "%s" }\n' "$name" "$places/$name-$version" >>"$scratch/patch.toml"
+    done
+    for name in "${names[@]}"; do
+        (
+            cd "$places/$name-$version"
+            printf '\n[workspace]\n' >>Cargo.toml
+            export CARGO_TARGET_DIR=$target/package-test CARGO_PROFILE_DEV_OPT_LEVEL=1
+            cargo test --quiet --config "$scratch/patch.toml" >"$scratch/said" 2>&1 || { tail -n 40 "$scratch/said"; fail "$name fails its tests outside the workspace"; }
+            RUSTDOCFLAGS="-D warnings" cargo doc --quiet --no-deps --config "$scratch/patch.toml" || fail "$name: rustdoc warns"
+        )
+        size "$out/$name-$version.crate"
+    done
+}
+
+archives() {
+    local arch name
+    for arch in x86_64 aarch64; do
+        build "$arch-unknown-linux-musl" tune
+        name=bbrlab-$version-$arch-linux
+        rm -rf "${scratch:?}/$name"
+        papers "$target/x86_64-unknown-linux-musl/dist/bbrlab" "$scratch/$name"
+        install -m755 "$target/$arch-unknown-linux-musl/dist/bbrlab" "$scratch/$name/"
+        pack "$scratch/$name" "$out/$name.tar.gz"
+        try_archive "$arch" "$name"
+        size "$out/$name.tar.gz"
+    done
+}
+
+# try_archive ARCH NAME: unpacked elsewhere, with nothing but the kernel
+try_archive() {
+    local place=$scratch/tried run=()
+    rm -rf "$place" && mkdir "$place" && tar xzf "$out/$2.tar.gz" -C "$place"
+    [ "$1" = "$(uname -m)" ] || run=("qemu-$1")
+    cd "$place/$2"
+    env -i "${run[@]/#/$(dirname "$(command -v "${run[0]:-true}")")/}" ./bbrlab --version | grep -qx "bbrlab $version" || fail "$2: another version"
+    env -i "${run[@]/#/$(dirname "$(command -v "${run[0]:-true}")")/}" ./bbrlab run --duration 5s --flow bbr3 | grep -q '^bbr3#0' || fail "$2: run"
+    cd "$root"
+}
+
+deb() {
+    local arch tree name
+    arch=$(dpkg --print-architecture)
+    build "$(rustc -vV | sed -n 's/^host: //p')" tune,host,quic
+    name=bbrlab_${version}_$arch
+    tree=$scratch/$name
+    install -Dm755 "$target/$(rustc -vV | sed -n 's/^host: //p')/dist/bbrlab" "$tree/usr/bin/bbrlab"
+    papers "$tree/usr/bin/bbrlab" "$scratch/papers"
+    install -d "$tree"/usr/share/{doc/bbrlab,man/man1} "$tree/lib/systemd/system" "$tree/DEBIAN"
+    gzip --no-name --best <"$scratch/papers/man/bbrlab.1" >"$tree/usr/share/man/man1/bbrlab.1.gz"
+    gzip --no-name --best <CHANGELOG.md >"$tree/usr/share/doc/bbrlab/changelog.gz"
+    install -Dm644 "$scratch/papers/completions/bbrlab.bash" "$tree/usr/share/bash-completion/completions/bbrlab"
+    install -Dm644 "$scratch/papers/completions/_bbrlab" "$tree/usr/share/zsh/vendor-completions/_bbrlab"
+    install -Dm644 "$scratch/papers/completions/bbrlab.fish" "$tree/usr/share/fish/vendor_completions.d/bbrlab.fish"
+    local unit
+    for unit in contrib/*.service; do
+        sed 's,/usr/local/bin/bbrlab,/usr/bin/bbrlab,g; /^# install -m 644/d' "$unit" >"$tree/lib/systemd/system/$(basename "$unit")"
+    done
+    chmod 644 "$tree"/lib/systemd/system/*
+    cat >"$tree/usr/share/doc/bbrlab/copyright" <<END
+Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/
+Source: https://github.com/bbrlab/bbrlab
+
+Files: *
+Copyright: The bbrlab contributors
+License: Apache-2.0 or Expat
+ The Apache License 2.0 is in /usr/share/common-licenses/Apache-2.0.
+$(sed 's/^$/./; s/^/ /' LICENSE-MIT)
+END
+    # Symbols of the C library decide which one it needs.
+    local libc
+    libc=$(objdump -T "$tree/usr/bin/bbrlab" | grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -n 1 | cut -d _ -f 2)
+    cat >"$tree/DEBIAN/control" <<END
+Package: bbrlab
+Version: $version
+Architecture: $arch
+Maintainer: The bbrlab contributors <noreply@bbrlab.invalid>
+Section: net
+Priority: optional
+Installed-Size: $(du -sk --apparent-size "$tree" | cut -f 1)
+Depends: libc6 (>= $libc), libelf1 (>= 0.144) | libelf1t64, zlib1g
+Homepage: https://github.com/bbrlab/bbrlab
+Description: BBR congestion control: simulate, compare, load, watch
+ Every version of BBR beside CUBIC and Reno: in a simulator that agrees with
+ real kernels, in this host's kernel as BPF, and in QUIC. The units are not
+ enabled: bbrlab-exporter serves metrics, bbrlab-policy applies a policy.
+END
+    # What the command wrote at run time is the host's state: only purging removes it.
+    cat >"$tree/DEBIAN/postrm" <<'END'
+#!/bin/sh
+set -e
+if [ "$1" = purge ]; then rm -rf /var/lib/bbrlab /run/bbrlab; fi
+if [ -d /run/systemd/system ]; then systemctl daemon-reload >/dev/null || true; fi
+END
+    cat >"$tree/DEBIAN/prerm" <<'END'
+#!/bin/sh
+set -e
+if [ "$1" = remove ] && [ -d /run/systemd/system ]; then
+    systemctl --now disable bbrlab-exporter.service bbrlab-policy.service >/dev/null 2>&1 || true
+fi
+END
+    chmod 755 "$tree"/DEBIAN/p*rm
+    find "$tree" -exec touch --no-dereference --date="@$SOURCE_DATE_EPOCH" {} +
+    dpkg-deb --root-owner-group -Zxz --build "$tree" "$out/$name.deb" >/dev/null
+    try_deb "$out/$name.deb"
+    size "$out/$name.deb"
+}
+
+# try_deb FILE: in a chroot of the oldest Debian that it supports; purging leaves nothing
+try_deb() {
+    [ "$(id -u)" -eq 0 ] || { say "the package is not tried: chroots need root"; return; }
+    local chroot=$scratch/chroot
+    mmdebstrap --quiet --variant=minbase --include=libelf1,zlib1g bookworm "$chroot" >/dev/null 2>&1 || fail "no chroot"
+    list() { (cd "$chroot" && find . -path ./var/lib/dpkg -prune -o -path ./var/log -prune -o -print | sort); }
+    list >"$scratch/before"
+    cp "$1" "$chroot/tmp/"
+    chroot "$chroot" dpkg -i "/tmp/$(basename "$1")" >/dev/null
+    chroot "$chroot" bbrlab run --duration 5s --flow bbr-lab | grep -q '^bbr-lab#0' || fail "the installed command does not run"
+    chroot "$chroot" bbrlab doctor >/dev/null || [ $? -le 1 ]
+    mkdir -p "$chroot/var/lib/bbrlab/kept"
+    chroot "$chroot" dpkg -r bbrlab >/dev/null
+    [ -d "$chroot/var/lib/bbrlab/kept" ] || fail "removing the package removed the host's state"
+    chroot "$chroot" dpkg -P bbrlab >/dev/null
+    rm "$chroot/tmp/$(basename "$1")"
+    list >"$scratch/after"
+    diff "$scratch/before" "$scratch/after" >&2 || fail "purging the package leaves files"
+}
+
+image() {
+    local name=bbrlab-$version-oci-x86_64.tar store place
+    [ -e "$target/x86_64-unknown-linux-musl/dist/bbrlab" ] || build x86_64-unknown-linux-musl tune
+    store=(--root "$scratch/store" --runroot "$scratch/run" --storage-driver vfs)
+    place=$scratch/context
+    mkdir -p "$place"
+    install -m755 "$target/x86_64-unknown-linux-musl/dist/bbrlab" "$place/bbrlab"
+    buildah "${store[@]}" bud --quiet --isolation chroot --timestamp "$SOURCE_DATE_EPOCH" -t "bbrlab:$version" \
+        -f contrib/Containerfile.static "$place" >/dev/null
+    rm -f "$out/$name"
+    buildah "${store[@]}" push --quiet "bbrlab:$version" "oci-archive:$out/$name:bbrlab:$version"
+    [ "$(stat -c %s "$out/$name")" -le 60000000 ] || fail "$name is larger than 60 MB"
+    local run=(podman "${store[@]}" run --rm --network none --cgroups disabled "bbrlab:$version")
+    "${run[@]}" run --duration 5s --flow bbr3 | grep -q '^bbr3#0' || fail "the image does not run"
+    "${run[@]}" reproduce F8 | tail -n 1
+    size "$out/$name"
+}
+
+wheels() {
+    tools/python.sh wheel
+    rm -f "$out"/bbrlab-*.whl
+    cp out/wheels/* "$out/"
+    python3 -m venv "$scratch/venv"
+    "$scratch/venv/bin/pip" install --quiet --disable-pip-version-check --find-links "$out" "bbrlab==$version" twine
+    "$scratch/venv/bin/twine" check --strict "$out"/*.whl "$out/bbrlab-$version.tar.gz"
+    (cd "$scratch" && venv/bin/python -c "import bbrlab; run = bbrlab.run(flow=['bbr3'], duration='5s'); print(bbrlab.__version__, run.flows[0].goodput_bps)")
+}
+
+sbom() {
+    cargo_tool cargo-cyclonedx 0.5.9
+    cargo cyclonedx --manifest-path crates/cli/Cargo.toml --format json --features tune,host,quic --override-filename "bbrlab-$version.cdx" --quiet
+    mv "crates/cli/bbrlab-$version.cdx.json" "$out/"
+    find crates bpf -name "bbrlab-$version.cdx.json" -delete
+    python3 -c "import json, sys; print('release:', len(json.load(open(sys.argv[1]))['components']), 'components in the SBOM')" "$out/bbrlab-$version.cdx.json"
+}
+
+sums() {
+    (cd "$out" && rm -f SHA256SUMS && find . -type f -printf '%P\n' | LC_ALL=C sort | xargs -d '\n' sha256sum >"$scratch/sums" && mv "$scratch/sums" SHA256SUMS && sha256sum --quiet --check SHA256SUMS)
+    say "$(wc -l <"$out/SHA256SUMS") files in $out"
+}
+
+# cargo_tool NAME VERSION: a cargo command in a directory of its own
+cargo_tool() {
+    [ -x "out/tools/bin/$1" ] || cargo install --quiet --locked --root out/tools "$1@$2"
+    PATH=$root/out/tools/bin:$PATH
+}
+
+check() {
+    local name system
+    grep -q "^## \[$version\]" CHANGELOG.md || fail "CHANGELOG.md has no section for $version"
+    [ -e "tests/compat/$version/result.json" ] || fail "tests/compat/$version keeps no results of this version"
+    cargo_tool cargo-deny 0.20.2
+    cargo deny --offline check licenses bans sources
+    cargo_tool cargo-machete 0.9.2
+    cargo machete crates
+    # Nothing in these needs Linux.
+    for system in x86_64-pc-windows-gnu aarch64-apple-darwin; do
+        rustup target add "$system" >/dev/null 2>&1 || fail "no Rust library for $system"
+        for name in core stats sim report web; do cargo check --quiet --locked -p "bbrlab-$name" --target "$system"; done
+        say "core, stats, sim, report and web pass cargo check for $system"
+    done
+    local oldest
+    oldest=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' crates/core/Cargo.toml)
+    rustup toolchain install --profile minimal "$oldest" >/dev/null 2>&1 || fail "no Rust $oldest"
+    CARGO_TARGET_DIR=$target/oldest cargo "+$oldest" check --quiet --manifest-path examples/own-algorithm/Cargo.toml
+    say "core builds with Rust $oldest"
+    cat <<END
+By hand, by a maintainer:
+  1. the date of $version in CHANGELOG.md; a signed tag v$version, pushed: release.yml builds, signs and drafts
+  2. publish the draft; approve the jobs crates.io and PyPI; the first time cargo publish, in the order of \`tools/release.sh crates\`
+  3. the findings in docs/upstream, to the trackers named in them
+END
+}
+
+[ $# -gt 0 ] || set -- crates archives deb image wheels sbom sums
+for part; do
+    case $part in
+        crates | archives | deb | image | wheels | sbom | sums | check) "$part" ;;
+        *) sed -n '2,12s/^# //p' "$0" >&2; exit 2 ;;
+    esac
+done
