@@ -6,6 +6,10 @@ use std::os::fd::AsRawFd;
 
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 
+/// The ioctl's number; with musl it has another type than the call's argument.
+#[allow(clippy::unnecessary_cast, reason = "not with musl")]
+const REQUEST: libc::Ioctl = libc::SIOCETHTOOL as libc::Ioctl;
+
 /// The kernel's `ETHTOOL_STSO`.
 const SET_TSO: u32 = 0x1f;
 
@@ -28,6 +32,6 @@ pub fn segment_in_software(device: &str) -> io::Result<()> {
     }
     request.ifr_ifru.ifru_data = (&raw mut value).cast();
     // SAFETY: `request` names a device and points to `value`; both outlive the call.
-    let done = unsafe { libc::ioctl(fd.as_raw_fd(), libc::SIOCETHTOOL, &raw mut request) };
+    let done = unsafe { libc::ioctl(fd.as_raw_fd(), REQUEST, &raw mut request) };
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

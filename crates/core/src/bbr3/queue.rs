@@ -103,6 +103,11 @@ pub(super) struct Competitors {
     left: Option<Time>,
 }
 
+impl Competitors {
+    const NONE: Self =
+        Self { present: false, rounds: 0, since: Time::ZERO, low_us: INFINITY, calm_rounds: 0, left: None };
+}
+
 /// Losses by the part of the cycle to which they belong.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Losses {
@@ -114,6 +119,16 @@ pub(super) struct Losses {
     /// Volumes of this cycle: of cruising without a queue, and of probing and draining.
     pub(super) calm: Volumes,
     pub(super) probing: Volumes,
+}
+
+impl Losses {
+    const NONE: Self = Self {
+        random: 0,
+        round: Volumes::NONE,
+        loss_round: Volumes::NONE,
+        calm: Volumes::NONE,
+        probing: Volumes::NONE,
+    };
 }
 
 /// Volume lost and delivered.
@@ -159,21 +174,8 @@ impl Queue {
         scale: UNIT,
         probe_cwnd: INFINITY,
         probe_rounds: 0,
-        competitors: Competitors {
-            present: false,
-            rounds: 0,
-            since: Time::ZERO,
-            low_us: INFINITY,
-            calm_rounds: 0,
-            left: None,
-        },
-        losses: Losses {
-            random: 0,
-            round: Volumes::NONE,
-            loss_round: Volumes::NONE,
-            calm: Volumes::NONE,
-            probing: Volumes::NONE,
-        },
+        competitors: Competitors::NONE,
+        losses: Losses::NONE,
         has_probed_rtt: false,
     };
 
@@ -253,8 +255,13 @@ impl Queue {
 impl<R: Rules> Bbr3<R> {
     /// Restarts the rules' state and keeps the parameters.
     pub(super) fn restart_queue(&mut self) {
+        // Field by field: a whole value would take its size of a kernel's 512 bytes of stack.
         if let Some(queue) = self.queue.get_mut() {
-            *queue = Queue { p: queue.p, ..Queue::NONE };
+            (queue.round_us, queue.base_us, queue.longest_us) = (INFINITY, INFINITY, 0);
+            (queue.scale, queue.probe_cwnd, queue.probe_rounds) = (UNIT, INFINITY, 0);
+            queue.competitors = Competitors::NONE;
+            queue.losses = Losses::NONE;
+            queue.has_probed_rtt = false;
         }
     }
 

@@ -265,7 +265,9 @@ fn with_max(triple: &str) -> String {
 pub fn hurry() -> bool {
     // If either is refused the thread is later, and the self-check reports by how much.
     let _ = set_timerslack(1);
-    let param = libc::sched_param { sched_priority: PRIORITY };
+    // SAFETY: all zeroes are a valid sched_param, which has more fields with musl.
+    let mut param: libc::sched_param = unsafe { std::mem::zeroed() };
+    param.sched_priority = PRIORITY;
     // SAFETY: the call reads `param`, which lives through it; 0 names the calling thread.
     unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &raw const param) == 0 }
 }
