@@ -60,6 +60,15 @@ def documented(lines, indent):
     return "\n".join([f'{indent}"""{wrapped[0]}', *(indent + line for line in wrapped[1:]), f'{indent}"""'])
 
 
+def listed(begin, brackets, items):
+    """An assignment of these items, one a line if they do not fit into one."""
+    whole = begin + brackets[0] + ", ".join(items) + brackets[1]
+    if len(whole) <= 132:
+        return whole
+    indent = " " * (len(begin) - len(begin.lstrip()))
+    return "\n".join([begin + brackets[0], *(f"{indent}    {item}," for item in items), indent + brackets[1]])
+
+
 def classes(source):
     """The text of each class, those that others need first."""
     found = {}
@@ -71,10 +80,10 @@ def classes(source):
             if of:
                 nested[field] = of
             lines += [f"    {field}: {typed}", documented(text.splitlines(), "    ")]
-        of = "{" + ", ".join(f'"{field}": {cls}' for field, cls in nested.items()) + "}"
+        of = listed("    _kinds: ClassVar[dict[str, type[Any]]] = ", "{}", [f'"{field}": {cls}' for field, cls in nested.items()])
         head = [f"class {NAMES.get(name, name)}(Record):", documented(doc.splitlines(), "    "), "", "    __slots__ = ()"]
         if nested:
-            head.append(f"    _kinds: ClassVar[dict[str, type[Any]]] = {of}")
+            head.append(of)
         found[NAMES.get(name, name)] = (set(nested.values()), "\n".join([*head, "", *lines]))
     while found:
         ready = [name for name, (needs, _) in found.items() if not needs & found.keys()]
@@ -84,8 +93,8 @@ def classes(source):
 
 def main():
     made = list(classes(SOURCE.read_text(encoding="utf-8")))
-    names = ", ".join(f'"{name}"' for name, _ in sorted(made))
-    text = HEAD + f"\n__all__ = [{names}]\n" + "".join(f"\n\n{one}\n" for _, one in made)
+    names = listed("__all__ = ", "[]", [f'"{name}"' for name, _ in sorted(made)])
+    text = HEAD + f"\n{names}\n" + "".join(f"\n\n{one}\n" for _, one in made)
     if "--check" not in sys.argv[1:]:
         TARGET.write_text(text, encoding="utf-8")
     elif text != TARGET.read_text(encoding="utf-8"):

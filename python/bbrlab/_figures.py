@@ -11,7 +11,21 @@ from typing import Any, ClassVar
 
 from bbrlab._record import Record
 
-__all__ = ["Bottleneck", "CallResult", "Distribution", "Expectation", "Flow", "Group", "Model", "PageResult", "ProbeResult", "RequestResult", "Responsiveness", "Run", "VideoResult"]
+__all__ = [
+    "Bottleneck",
+    "CallResult",
+    "Distribution",
+    "Expectation",
+    "Flow",
+    "Group",
+    "Model",
+    "PageResult",
+    "ProbeResult",
+    "RequestResult",
+    "Responsiveness",
+    "Run",
+    "VideoResult",
+]
 
 
 class Distribution(Record):
@@ -230,7 +244,14 @@ class Flow(Record):
     """One flow's figures over the measured time."""
 
     __slots__ = ()
-    _kinds: ClassVar[dict[str, type[Any]]] = {"rtt_ms": Distribution, "call": CallResult, "video": VideoResult, "page": PageResult, "requests": RequestResult, "model": Model}
+    _kinds: ClassVar[dict[str, type[Any]]] = {
+        "rtt_ms": Distribution,
+        "call": CallResult,
+        "video": VideoResult,
+        "page": PageResult,
+        "requests": RequestResult,
+        "model": Model,
+    }
 
     name: str
     """Name of the flow."""
@@ -279,7 +300,13 @@ class Run(Record):
     """Figures of one run. The caller that holds `scenario` and `expect` fills them in."""
 
     __slots__ = ()
-    _kinds: ClassVar[dict[str, type[Any]]] = {"bottleneck": Bottleneck, "flows": Flow, "probe": ProbeResult, "groups": Group, "expect": Expectation}
+    _kinds: ClassVar[dict[str, type[Any]]] = {
+        "bottleneck": Bottleneck,
+        "flows": Flow,
+        "probe": ProbeResult,
+        "groups": Group,
+        "expect": Expectation,
+    }
 
     schema: int
     """Number of this schema."""
