@@ -79,7 +79,11 @@ impl Connection {
     /// Sends a request, and waits for the head of the response.
     pub async fn ask(&mut self, request: Request<()>) -> Result<Response<Content>> {
         let mut stream = self.requests.send_request(request).await.map_err(broken)?;
-        stream.finish().await.map_err(broken)?;
+        match stream.finish().await {
+            // spec: RFC 9114 §4.1: a server may stop reading once it has answered, and the answer counts.
+            Err(StreamError::RemoteTerminate { code, .. }) if code == Code::H3_NO_ERROR => {}
+            done => done.map_err(broken)?,
+        }
         let mut head = stream.recv_response().await.map_err(broken)?;
         // spec: RFC 9110 §15.2: a client ignores interim responses that it does not expect.
         for _ in 0..INTERIM_MAX {
