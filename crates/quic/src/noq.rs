@@ -91,7 +91,7 @@ pub struct Adapter {
     outputs: Outputs,
 }
 
-/// What noq reads for each packet.
+/// Window, pacing rate and burst size, kept because noq asks for them before each packet.
 #[derive(Default)]
 struct Outputs {
     /// True if they are those of the present state.

@@ -47,7 +47,7 @@ pub struct Frames {
 }
 
 impl Frames {
-    /// Creates a record of frames of which the first is captured at `now`.
+    /// Starts recording a call whose first frame is captured at `now`.
     pub fn new(call: CallSetup, now: Time) -> Self {
         Self { call, started: now, arrived: 0, late: 0, delays_us: Histogram::default() }
     }
@@ -57,7 +57,7 @@ impl Frames {
         self.started + Span::nanos(self.call.interval.as_nanos().saturating_mul(frame))
     }
 
-    /// Records the frames that are complete with these bytes, all of which have arrived in order by `now`.
+    /// Records each frame whose last byte is among the first `in_order_bytes`, which have arrived in order by `now`.
     pub fn on_bytes(&mut self, now: Time, in_order_bytes: u64) {
         while (self.arrived + 1).saturating_mul(self.call.size) <= in_order_bytes {
             let delay = now.since(self.captured(self.arrived));
