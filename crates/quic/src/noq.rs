@@ -163,7 +163,7 @@ impl Flow {
 
     /// Records a packet. Returns true if it may have changed the outputs.
     fn on_sent(&mut self, now: Instant, bytes: u16, number: u64) -> bool {
-        let changes = self.open.is_some() || self.cc.in_flight().bytes == 0;
+        let changes = self.open.is_some() || self.cc.in_flight().packets == 0;
         self.end_ack();
         let at = self.at(now);
         let token = self.cc.on_sent(at, &Sent::packet(bytes.into()));

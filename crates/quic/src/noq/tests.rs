@@ -116,3 +116,30 @@ fn a_probe_for_a_larger_mtu_that_is_lost_leaves_the_flight_without_a_loss() {
     assert_eq!(adapter.with(|cc| (cc.in_flight().bytes, cc.in_flight().packets)), (1_200, 1));
     assert!(adapter.with(|cc| cc.sampler().lost()) == 0);
 }
+
+#[test]
+fn the_window_is_read_again_after_a_send_that_ends_an_idle_time() {
+    let origin = origin();
+    let mut fell = 0;
+    for info in ALGORITHMS {
+        let mut adapter = Factory::new(info.name).unwrap().make(origin, 1_200);
+        // Slow start, so that the window after an idle time is a smaller one.
+        (0..10).for_each(|number| adapter.on_packet_sent(origin, 1_200, number));
+        (0..10).for_each(|number| adapter.on_packet_acked(at(origin, 10_000), origin, number));
+        adapter.on_end_acks(at(origin, 10_000), 0, false, Some(9));
+        let sent = at(origin, 10_000);
+        adapter.on_packet_sent(sent, 7_789, 10);
+        adapter.on_packet_sent(sent, 4, 11);
+        // Part of the first packet is said to be gone, so one packet is left, and its acknowledgement leaves bytes without one.
+        adapter.on_end_acks(at(origin, 20_000), 2_555, false, None);
+        adapter.on_packet_acked(at(origin, 30_000), sent, 11);
+        adapter.on_end_acks(at(origin, 30_000), 2_551, false, Some(11));
+        let flight = adapter.with(|cc| cc.in_flight());
+        assert!(flight.packets == 0 && flight.bytes > 0, "{flight:?}");
+        let before = adapter.window();
+        adapter.on_packet_sent(at(origin, 60_000_000), 1_200, 12);
+        assert_eq!(adapter.window(), adapter.with(Controller::cwnd_bytes), "{}", info.name);
+        fell += u32::from(adapter.window() < before);
+    }
+    assert!(fell > 0, "the send must change some algorithm's window");
+}
