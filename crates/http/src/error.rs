@@ -245,9 +245,9 @@ pub enum Error {
     /// The server closed the connection.
     #[error("the server closed the connection")]
     Closed,
-    /// The server aborted the response.
-    #[error("the server aborted the response")]
-    Aborted,
+    /// The server aborted the request or the response, with this HTTP/3 error code.
+    #[error("the server aborted the response ({0})")]
+    Aborted(String),
     /// The server sent nothing for too long.
     #[error("the server stopped sending")]
     Stalled,

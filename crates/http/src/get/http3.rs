@@ -78,21 +78,7 @@ impl Connection {
 
     /// Sends a request, and waits for the head of the response.
     pub async fn ask(&mut self, request: Request<()>) -> Result<Response<Content>> {
-        let mut stream = self.requests.send_request(request).await.map_err(broken)?;
-        match stream.finish().await {
-            // spec: RFC 9114 §4.1: a server may stop reading once it has answered, and the answer counts.
-            Err(StreamError::RemoteTerminate { code, .. }) if code == Code::H3_NO_ERROR => {}
-            done => done.map_err(broken)?,
-        }
-        let mut head = stream.recv_response().await.map_err(broken)?;
-        // spec: RFC 9110 §15.2: a client ignores interim responses that it does not expect.
-        for _ in 0..INTERIM_MAX {
-            if !head.status().is_informational() {
-                break;
-            }
-            head = stream.recv_response().await.map_err(broken)?;
-        }
-        Ok(head.map(|()| stream))
+        finish(self.requests.send_request(request).await.map_err(broken)?).await
     }
 
     pub fn cc(&self) -> &str {
@@ -111,6 +97,24 @@ impl Connection {
         self.handle.close(code.unwrap_or(s2n_quic::application::Error::UNKNOWN));
         let _ = timeout(GOODBYE, self.endpoint.wait_idle()).await;
     }
+}
+
+/// Ends a request, and waits for the head of the response.
+async fn finish(mut stream: Content) -> Result<Response<Content>> {
+    match stream.finish().await {
+        // spec: RFC 9114 §4.1: a server may stop reading once it has answered, and the answer counts.
+        Err(StreamError::RemoteTerminate { code, .. }) if code == Code::H3_NO_ERROR => {}
+        done => done.map_err(broken)?,
+    }
+    let mut head = stream.recv_response().await.map_err(broken)?;
+    // spec: RFC 9110 §15.2: a client ignores interim responses that it does not expect.
+    for _ in 0..INTERIM_MAX {
+        if !head.status().is_informational() {
+            break;
+        }
+        head = stream.recv_response().await.map_err(broken)?;
+    }
+    Ok(head.map(|()| stream))
 }
 
 fn endpoint(to: SocketAddr, tls: rustls::ClientConfig, cc: &str, patience: Duration, logs: Logs) -> Result<Client> {
@@ -173,7 +177,7 @@ fn ended(error: ConnectionError) -> Error {
 fn broken(error: StreamError) -> Error {
     match error {
         StreamError::ConnectionError { 0: error, .. } => ended(error),
-        StreamError::RemoteTerminate { .. } => Error::Aborted,
+        StreamError::RemoteTerminate { code, .. } => Error::Aborted(code.to_string()),
         StreamError::RemoteClosing { .. } => Error::Closed,
         error => Error::Stack(error.into()),
     }
@@ -224,6 +228,41 @@ mod tests {
             bytes.extend_from_slice(&block.copy_to_bytes(block.remaining()));
         }
         (head.status, bytes)
+    }
+
+    /// Answers a request of which it has read the head only, as quic-go does: it stops reading before it sends the response.
+    async fn answer_unread(mut server: Server) -> Option<()> {
+        let connection = tachyon_quic::Connection::new(server.accept().await?);
+        let mut connection = h3::server::builder().build::<_, Bytes>(connection).await.ok()?;
+        let (_, mut stream) = connection.accept().await.ok()??.resolve_request().await.ok()?;
+        stream.stop_sending(Code::H3_NO_ERROR);
+        stream.send_response(Response::new(())).await.ok()?;
+        stream.send_data(Bytes::from_static(b"content")).await.ok()?;
+        stream.finish().await.ok()?;
+        while connection.accept().await.is_ok_and(|request| request.is_some()) {}
+        Some(())
+    }
+
+    #[tokio::test]
+    async fn a_server_may_stop_reading_before_it_answers() {
+        let logs = || Logs::of(None).unwrap();
+        let certificate = certificate::make(ADDRESS).unwrap();
+        let server =
+            http3::listen((ADDRESS, 0).into(), Named::new("bbr3").unwrap(), certificate, HANDSHAKE, logs()).unwrap();
+        let at = server.local_addr().unwrap();
+        tokio::spawn(answer_unread(server));
+        let url = Url::parse(&format!("https://{at}/")).unwrap();
+        let trust = Trust::new(Anchor::Anyone).unwrap();
+        let mut connection = Connection::open(at, &url, &trust, None, HANDSHAKE, logs()).await.unwrap();
+        let request = Request::get(url.uri().clone()).body(()).unwrap();
+        let stream = connection.requests.send_request(request).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(200)).await; // the server has answered by now
+        let (head, mut content) = finish(stream).await.unwrap().into_parts();
+        let mut bytes = Vec::new();
+        while let Some(block) = next(&mut content).await.unwrap() {
+            bytes.extend_from_slice(&block);
+        }
+        assert_eq!((head.status, &bytes[..]), (StatusCode::OK, &b"content"[..]));
     }
 
     #[tokio::test]
