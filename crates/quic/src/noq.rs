@@ -67,7 +67,6 @@ impl Factory {
         let initial_window = self.settings.initial_bytes(mtu.into());
         Adapter::of(Flow {
             cc: self.settings.controller(mtu.into(), made),
-            epoch: now,
             now: Time::ZERO,
             newest: now,
             initial_window,
@@ -114,7 +113,6 @@ struct Packet {
 
 struct Flow {
     cc: Controller,
-    epoch: Instant,
     /// Latest time of any call, on both clocks.
     now: Time,
     newest: Instant,
@@ -140,7 +138,6 @@ impl Clone for Adapter {
         flow.end_ack();
         Self::of(Flow {
             cc: flow.cc.clone(),
-            epoch: flow.epoch,
             now: flow.now,
             newest: flow.newest,
             initial_window: flow.initial_window,
@@ -155,8 +152,10 @@ impl Flow {
     /// Converts a time, or returns the latest so far if that is later. The calls of an ACK share one time, which is converted once.
     #[inline]
     fn at(&mut self, moment: Instant) -> Time {
-        if moment > self.newest {
-            (self.newest, self.now) = (moment, Time::nanos(nanos(moment.saturating_duration_since(self.epoch))));
+        if moment != self.newest
+            && let Some(later) = moment.checked_duration_since(self.newest)
+        {
+            (self.newest, self.now) = (moment, self.now + Span::nanos(nanos(later)));
         }
         self.now
     }
@@ -174,9 +173,19 @@ impl Flow {
     fn on_ack(&mut self, now: Instant, sent: Instant, number: u64) {
         self.end_ack();
         let now = self.at(now);
-        if let Some(packet) = self.take(sent, number) {
+        let is_it = |packet: &Packet| packet.number == number && packet.sent == sent && !packet.is_done;
+        // Usually it is the oldest.
+        let found = if self.sent.front().is_some_and(is_it) {
+            self.sent.front_mut()
+        } else {
+            let first = self.sent.partition_point(|packet| packet.sent < sent);
+            self.sent.range_mut(first..).take_while(|packet| packet.sent == sent).find(|packet| is_it(packet))
+        };
+        if let Some(packet) = found {
+            packet.is_done = true;
             let batch = self.batch.get_or_insert_with(|| self.cc.begin_ack(now));
-            batch.delivered(&packet.token, packet.number);
+            batch.delivered(&packet.token, number);
+            self.forget();
         }
     }
 
@@ -223,23 +232,6 @@ impl Flow {
         if let Some(open) = self.open.take() {
             self.cc.on_ack(open, &AckInfo::NONE);
         }
-    }
-
-    /// Takes the packet with this number and send time.
-    #[inline]
-    fn take(&mut self, sent: Instant, number: u64) -> Option<Packet> {
-        let is_it = |packet: &Packet| packet.number == number && packet.sent == sent && !packet.is_done;
-        // Usually it is the oldest.
-        if self.sent.front().is_some_and(is_it) {
-            let taken = self.sent.pop_front();
-            self.forget();
-            return taken;
-        }
-        let first = self.sent.partition_point(|packet| packet.sent < sent);
-        let packet =
-            self.sent.range_mut(first..).take_while(|packet| packet.sent == sent).find(|packet| is_it(packet))?;
-        packet.is_done = true;
-        Some(*packet)
     }
 
     /// Takes the oldest packet with this number, since a loss is reported without its send time.
