@@ -24,6 +24,7 @@ __all__ = [
     "RequestResult",
     "Responsiveness",
     "Run",
+    "UpLink",
     "VideoResult",
 ]
 
@@ -137,6 +138,28 @@ class Expectation(Record):
     """Measured value."""
     holds: bool
     """True if the expectation holds."""
+
+
+class UpLink(Record):
+    """Figures of the link that ACKs and uploads share, over the measured time."""
+
+    __slots__ = ()
+    _kinds: ClassVar[dict[str, type[Any]]] = {"queue_ms": Distribution}
+
+    utilisation: float
+    """Bytes that left, relative to the link's capacity."""
+    arrivals: int
+    """Packets offered, ACKs and data."""
+    drops: int
+    """Packets dropped by the queue."""
+    drop_ratio: float
+    """drops / arrivals."""
+    marks: int
+    """Packets marked."""
+    filtered: int
+    """ACKs removed because a newer one arrived."""
+    queue_ms: Distribution
+    """Queueing delay over time, as that of the bottleneck, ms."""
 
 
 class Bottleneck(Record):
@@ -302,6 +325,7 @@ class Run(Record):
     __slots__ = ()
     _kinds: ClassVar[dict[str, type[Any]]] = {
         "bottleneck": Bottleneck,
+        "up": UpLink,
         "flows": Flow,
         "probe": ProbeResult,
         "groups": Group,
@@ -326,6 +350,8 @@ class Run(Record):
     """Packets delivered over the bottleneck."""
     bottleneck: Bottleneck
     """The bottleneck's figures."""
+    up: UpLink | None
+    """Figures of the reverse direction's link; None without one."""
     interval_s: list[float]
     """Interval over which groups and totals are counted, seconds since the run's start. It begins at the first flow's start, or the
     end of warm-up if later. It ends with the run, or at the last completion if every flow completed.

@@ -196,6 +196,22 @@ fn bottleneck(result: &RunResult) -> String {
         let _ = write!(text, "; {} marked", link.marks);
     }
     text.push('\n');
+    if let Some(up) = &result.up {
+        let filtered =
+            if up.filtered > 0 { format!("; {} filtered", counted(up.filtered, "ACK")) } else { String::new() };
+        let _ = writeln!(
+            text,
+            "up          {} used; queue {} ms mean, {} p50, {} p95, {} max; {} of {} dropped ({}){filtered}",
+            percent(up.utilisation),
+            ms(up.queue_ms.mean),
+            ms(up.queue_ms.p50),
+            ms(up.queue_ms.p95),
+            ms(up.queue_ms.max),
+            up.drops,
+            counted(up.arrivals, "packet"),
+            percent(up.drop_ratio),
+        );
+    }
     if result.flows.len() > 1 {
         let [from, to] = result.interval_s.map(plain_seconds);
         let _ =

@@ -234,6 +234,7 @@ impl<'a> Driver<'a> {
                     t_ns: Vec::new(),
                     flows: vec![FlowTrace::default(); flows],
                     links: vec![LinkTrace::default(); setup.links.len()],
+                    up: None,
                     probe: Vec::new(),
                 },
                 flows: vec![FlowOutput::default(); flows],

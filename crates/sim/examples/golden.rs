@@ -98,6 +98,11 @@ const SCENARIOS: &[(&str, &str)] = &[
         "pages",
         "rate = '20mbit'\nbuffer = '4bdp'\nflow = ['bbr3,page=light/1s', 'cubic,request=10kB/50ms,deadline=60ms', 'cubic']",
     ),
+    ("up", "rate = '20mbit'\nup = 'rate=300kbit,ack_filter'\nprobe = '20ms'\nflow = ['bbr3', 'cubic,direction=up']"),
+    (
+        "up_aqm",
+        "rate = '20mbit'\njitter = '2ms:reorder'\nack_loss = '1%'\nup = 'rate=5mbit,aqm=codel:ecn'\nflow = ['reno', 'bbr1,direction=up', 'cubic,direction=up,ecn=on']",
+    ),
 ];
 
 /// FNV-1a hash of all bytes written.

@@ -36,6 +36,8 @@ pub struct Setup {
     pub links: Vec<LinkConfig>,
     /// Index of the link whose figures are the result's `bottleneck`.
     pub bottleneck: usize,
+    /// Link of the reverse direction, which ACKs and uploads share; `None` if ACKs meet no queue.
+    pub up: Option<LinkConfig>,
     /// Path between the last bottleneck and the receiver, and the reverse path.
     pub path: PathSetup,
     /// Changes of the path over time, sorted.
@@ -123,8 +125,10 @@ pub struct FlowSetup {
     pub stop: Option<Time>,
     /// Its own two-way propagation delay instead of the path's.
     pub rtt: Option<Span>,
-    /// Range of links that it crosses: the first, and one past the last.
+    /// Range of links that its data crosses, or its ACKs if it is an upload: the first, and one past the last.
     pub links: (usize, usize),
+    /// True if its data crosses the link of `up`, and its ACKs the others.
+    pub is_upload: bool,
     /// Link of its own in front of the first bottleneck (dumbbell).
     pub access: Option<AccessSetup>,
     /// Payload bytes of a full segment.
@@ -396,6 +400,7 @@ impl Setup {
             capture: Capture::Off,
             links: vec![LinkConfig::drop_tail(rate, buffer)],
             bottleneck: 0,
+            up: None,
             path: PathSetup::plain(rtt),
             schedule: Vec::new(),
             flows,
@@ -465,6 +470,7 @@ impl FlowSetup {
             stop: None,
             rtt: None,
             links: (0, 1),
+            is_upload: false,
             access: None,
             mss: 1448,
             rwnd: Rwnd::Unlimited,

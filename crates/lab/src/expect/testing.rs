@@ -96,6 +96,7 @@ pub fn two_flows() -> RunView {
         departed_bytes: (0..9).map(|i| i * 500_000).collect(),
     };
     let trace = Trace {
+        up: None,
         t_ns: (0..9).map(|i| i * SECOND_NS / 2).collect(),
         flows: vec![flow_trace(500_000, states), flow_trace(125_000, vec![at(100, State::SlowStart)])],
         links: vec![link],
@@ -127,6 +128,7 @@ pub fn two_flows() -> RunView {
             Group { cc: "cubic".into(), flows: 1, goodput_bps: 2e6, share: 0.2 },
         ],
         expect: Vec::new(),
+        up: None,
         probe: None,
         provenance: None,
     };

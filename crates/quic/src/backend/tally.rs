@@ -90,6 +90,7 @@ impl Tally {
                 t_ns: Vec::new(),
                 flows: vec![FlowTrace::default(); setup.flows.len()],
                 links: vec![LinkTrace::default(); setup.links.len()],
+                up: None,
                 probe: Vec::new(),
             },
             next_sample: if setup.sample.is_some() { Time::ZERO } else { Time::NEVER },

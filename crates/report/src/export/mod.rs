@@ -62,6 +62,7 @@ pub(crate) mod testing {
             departed_bytes: vec![0, 7570, 15_140],
         };
         let trace = Trace {
+            up: None,
             t_ns: vec![0, 10_000_000, 20_000_000],
             flows: vec![flow(10, State::Startup), flow(20, State::SlowStart)],
             links: vec![link],
@@ -109,6 +110,7 @@ pub(crate) mod testing {
             convergence_s: None,
             flows: vec![flow("bbr1#0", "bbr1"), flow("peer", "cubic")],
             groups: Vec::new(),
+            up: None,
             probe: None,
             expect: Vec::new(),
             provenance: None,

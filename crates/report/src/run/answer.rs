@@ -105,6 +105,14 @@ pub(super) fn numbers(result: &RunResult) -> Vec<Number> {
         format!("{} %", sig3(100.0 * link.drop_ratio)),
         format!("{} packets", link.drops),
     ));
+    if let Some(up) = &result.up {
+        let note = format!("95 %: {} ms; {} % used", sig3(up.queue_ms.p95), sig3(100.0 * up.utilisation));
+        numbers.push(number(
+            "Queueing delay of the reverse path, median",
+            format!("{} ms", sig3(up.queue_ms.p50)),
+            note,
+        ));
+    }
     if let Some(ProbeResult { rtt_ms: Some(rtt), sent, lost, rpm, .. }) = result.probe.as_deref() {
         let note = format!("95 %: {} ms; {lost} of {sent} probes lost", sig3(rtt.p95));
         numbers.push(number("Probe's RTT, median", format!("{} ms", sig3(rtt.p50)), note));

@@ -152,7 +152,11 @@ impl<'a> Run<'a> {
             let y = link.queue_packets.iter().map(|&packets| f64::from(packets)).collect();
             series(&name, Style::Line, self.t_s.clone(), y, &format!("queue#{i}"))
         });
-        panels.push(panel("Queue", "packets", Some(0.0), self.buffer().into_iter().chain(queue).collect()));
+        let up = self.trace.up.iter().map(|link| {
+            let y = link.queue_packets.iter().map(|&packets| f64::from(packets)).collect();
+            series("up", Style::Line, self.t_s.clone(), y, "queue#up")
+        });
+        panels.push(panel("Queue", "packets", Some(0.0), self.buffer().into_iter().chain(queue).chain(up).collect()));
         panels
     }
 
@@ -419,6 +423,7 @@ mod tests {
                 measured: 0.123456,
                 holds: false,
             }],
+            up: None,
             probe: None,
             provenance: None,
         }
@@ -444,7 +449,7 @@ mod tests {
         };
         let link = LinkTrace { queue_packets: column, ..LinkTrace::default() };
         let t_ns = (0..steps).map(|i| u64::from(i) * 10_000_000).collect();
-        Trace { t_ns, flows: vec![flow; flows], links: vec![link], probe: Vec::new() }
+        Trace { t_ns, flows: vec![flow; flows], links: vec![link], up: None, probe: Vec::new() }
     }
 
     #[test]

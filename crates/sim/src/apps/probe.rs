@@ -90,10 +90,16 @@ impl Prober {
         Segment { seq, sent: now, flow: self.flow, len: (PROBE_BYTES - HEADER_BYTES) as u16, hop: 0, marks: 0 }
     }
 
-    /// Echoes a probe that arrived at `at`. The echo takes `back`, unless it is lost; a second echo is ignored.
+    /// Echoes a probe that arrived at `at`. The echo takes `back`, unless it is lost.
     pub fn on_arrival(&mut self, at: Time, probe: &Segment, back: Span) {
-        let arrival = at + back;
-        if self.loss.lose() || arrival > self.measured.1 {
+        if !self.loss.lose() {
+            self.on_echo(at + back, probe);
+        }
+    }
+
+    /// Takes an echo that arrived at `arrival`; a second one is ignored.
+    pub fn on_echo(&mut self, arrival: Time, probe: &Segment) {
+        if arrival > self.measured.1 {
             return;
         }
         let (word, bit) = ((probe.seq / 64) as usize, 1 << (probe.seq % 64));

@@ -18,7 +18,10 @@ impl Simulation<'_> {
                 flow.set_mark();
             }
             let link = self.path.forward.bottleneck();
-            self.mark = super::LinkBaseline { stats: *link.stats(), capacity: link.capacity_bytes_until(self.now) };
+            self.mark = super::LinkBaseline::of(link, self.now);
+            if let (Some(up), [link]) = (&mut self.up, self.path.reverse.links()) {
+                up.set_mark(link, self.now);
+            }
         }
         if self.path.next_change() <= self.now {
             self.path.change(self.now);
@@ -35,7 +38,7 @@ impl Simulation<'_> {
         }
         if self.recorder.next() <= self.now {
             self.path.forward.settle(self.now);
-            self.recorder.sample(self.now, &mut self.flows, self.path.forward.links());
+            self.recorder.sample(self.now, &mut self.flows, &self.path);
         }
         self.plan_control();
     }
@@ -68,6 +71,9 @@ impl Simulation<'_> {
     /// Echoes a probe that has arrived.
     #[cold]
     pub(super) fn receive_probe(&mut self, probe: &Segment) {
+        if self.up.is_some() {
+            return self.echo_up(probe);
+        }
         let back = self.path.reverse.delay_of(self.control);
         if let Some(prober) = &mut self.prober {
             prober.on_arrival(self.now, probe, back);
@@ -87,7 +93,7 @@ impl Simulation<'_> {
         let entered = director.is_behind(&flow.stats.states);
         let idle_restart = !is_ack && emitted > 0 && flow.sender.in_flight() as usize == emitted;
         if director.records() && (is_ack || entered || idle_restart) {
-            self.recorder.sample_inside(self.now, &mut self.flows, self.path.forward.links(), emitted);
+            self.recorder.sample_inside(self.now, &mut self.flows, &self.path, emitted);
         }
         if director.follow(&self.flows[0].stats.states) {
             self.plan_control();

@@ -65,6 +65,8 @@ pub struct Flow {
     pub started: bool,
     /// Propagation delay of its ACKs, and so of a request.
     pub ack_delay: Span,
+    /// True if its data crosses the reverse direction's link.
+    pub is_upload: bool,
 }
 
 impl Flow {
@@ -77,6 +79,7 @@ impl Flow {
             stats: FlowStats::default(),
             started: false,
             ack_delay,
+            is_upload: flow.is_upload,
         }
     }
 

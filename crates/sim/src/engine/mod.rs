@@ -17,16 +17,18 @@ mod observers;
 mod record;
 mod stepper;
 mod summary;
+mod up;
 pub mod watch;
 
 use bbrlab_core::{Span, Time};
 
 use crate::apps::probe::Prober;
-use crate::link::LinkStats;
+use crate::link::{Link, LinkPacket, LinkStats};
 use crate::metrics::QueueDelay;
 use crate::path::{FlowSharing, Path, PathObserver};
 use crate::record::Output;
 use crate::record::packets::Tap;
+use crate::record::summary::{LinkCounts, NS_TO_MS};
 use crate::script::{Script, ScriptRunner};
 use crate::setup::{FlowSetup, Setup, Traffic};
 use crate::tcp::{AckPacket, Segment};
@@ -36,6 +38,7 @@ pub use flow::Flow;
 use observers::{QueueObserver, observer};
 use record::Recorder;
 pub use stepper::Stepper;
+use up::Up;
 
 /// Event sources per flow.
 const FLOW_SOURCES: usize = 2;
@@ -102,6 +105,26 @@ struct LinkBaseline {
     capacity: u64,
 }
 
+impl LinkBaseline {
+    fn of<P: LinkPacket>(link: &Link<P>, now: Time) -> Self {
+        Self { stats: *link.stats(), capacity: link.capacity_bytes_until(now) }
+    }
+
+    /// Counts since this baseline, until `now`.
+    fn counts<P: LinkPacket>(&self, link: &Link<P>, queue_delay: &QueueDelay, now: Time) -> LinkCounts {
+        let (stats, before) = (link.stats(), &self.stats);
+        LinkCounts {
+            arrivals: stats.arrivals - before.arrivals,
+            drops: stats.drops + stats.policed - before.drops - before.policed,
+            marks: stats.marks - before.marks,
+            departed_bytes: stats.departed_bytes - before.departed_bytes,
+            capacity_bytes: (link.capacity_bytes_until(now) - self.capacity) as f64,
+            packets: stats.departed_packets,
+            queue_ms: queue_delay.distribution(now, NS_TO_MS),
+        }
+    }
+}
+
 struct Simulation<'a> {
     setup: &'a Setup,
     now: Time,
@@ -122,6 +145,8 @@ struct Simulation<'a> {
     acks: Vec<AckPacket>,
     /// True if segments are delivered when they are offered, ahead of the clock.
     delivers_ahead: bool,
+    /// The reverse direction's link, if it has one.
+    up: Option<Box<Up>>,
     /// (flow, bytes) dequeued by access links since the last poll.
     released: Vec<(u32, u32)>,
     queue_delay: QueueDelay,
@@ -166,6 +191,7 @@ impl<'a> Simulation<'a> {
             out: Vec::new(),
             acks: Vec::new(),
             delivers_ahead: false,
+            up: Up::new(setup),
             released: Vec::new(),
             queue_delay: QueueDelay::starting_at(setup.warmup),
             measuring: false,
@@ -185,7 +211,7 @@ impl<'a> Simulation<'a> {
     /// Plans ahead what is known when a packet is offered. Packets are recorded in the order of events, so a capture forbids
     /// it; so does a run that may end early.
     fn plan_ahead(&mut self) {
-        if self.capture.is_none() && self.lists == 0 && self.path.plan_ahead() {
+        if self.up.is_none() && self.capture.is_none() && self.lists == 0 && self.path.plan_ahead() {
             let has_access = self.setup.flows.iter().any(|flow| flow.access.is_some());
             self.delivers_ahead = !has_access && self.path.forward.is_constant() && self.path.reverse.is_constant();
         }
@@ -251,7 +277,11 @@ impl<'a> Simulation<'a> {
     #[inline]
     fn on_forward_path(&mut self) {
         if let Some((_, segment)) = self.path.forward.poll(observer!(self)) {
-            self.receive(&segment);
+            if segment.is_ack() {
+                self.take_ack_from_link(&segment);
+            } else {
+                self.receive(&segment);
+            }
         } else if !self.released.is_empty() {
             self.release_hosts();
         }
@@ -259,12 +289,21 @@ impl<'a> Simulation<'a> {
 
     /// Delivers ACKs to their sender; those written together by a receiver are taken together.
     fn on_reverse_path(&mut self) {
+        if self.up.is_some() {
+            return self.on_up();
+        }
         let Some((_, ack)) = self.path.reverse.poll(&mut ()) else { return };
         let flow = ack.flow;
         self.take_ack(flow as usize, &ack);
         while let Some(ack) = self.path.reverse.poll_flow(self.now, flow) {
             self.take_ack(flow as usize, &ack);
         }
+        self.after_acks(flow);
+    }
+
+    /// Sends what ACKs have allowed.
+    #[inline]
+    fn after_acks(&mut self, flow: u32) {
         let next = self.emit(flow as usize, 0);
         self.timers.set_by(self.source(flow as usize, SENDER), next);
     }
@@ -303,6 +342,8 @@ impl<'a> Simulation<'a> {
         }
         if self.delivers_ahead {
             self.deliver_ahead(index, from);
+        } else if self.up.is_some() && self.setup.flows[index].is_upload {
+            self.offer_up(index, from);
         } else if self.setup.flows[index].access.is_some() {
             for place in from..self.out.len() {
                 self.path.forward.offer(self.now, self.out[place], None, observer!(self));
@@ -401,6 +442,9 @@ impl<'a> Simulation<'a> {
 
     /// Sends the ACKs that a receiver wrote at `at`, unless they are lost.
     fn send_acks(&mut self, at: Time, index: usize) {
+        if self.up.is_some() {
+            return self.send_acks_over_links(at, index);
+        }
         let (holds, mss) = (self.path.reverse.holds_acks(), u64::from(self.setup.flows[index].mss));
         for ack in &mut self.acks {
             let mut lost = false;

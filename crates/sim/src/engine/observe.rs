@@ -121,6 +121,9 @@ impl Simulation<'_> {
         for (index, link) in self.path.forward.all_links().iter().enumerate() {
             observer.link_end(index, link.stats(), link.queue_packets());
         }
+        for link in self.path.reverse.links() {
+            observer.link_end(self.path.forward.all_links().len(), link.stats(), link.queue_packets());
+        }
         for (index, flow) in self.flows.iter().enumerate() {
             let on_the_way = self.path.forward.has_in_transit(index) || self.path.reverse.has_in_transit(index);
             observer.flow_end(index, &flow_end(flow, on_the_way));

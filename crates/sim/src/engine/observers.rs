@@ -26,8 +26,8 @@ impl PathObserver<Segment> for FlowObserver<'_> {
     #[inline]
     fn on_offered(&mut self, now: Time, segment: &Segment, verdict: Verdict, is_bottleneck: bool) {
         if is_bottleneck {
-            // A probe's flow is one past the last.
-            let Some(flow) = self.flows.get_mut(segment.flow as usize) else { return };
+            // A probe's flow is one past the last. An upload's ACK counts in no figure of its flow.
+            let Some(flow) = self.flows.get_mut(segment.flow as usize).filter(|_| !segment.is_ack()) else { return };
             if let Some(capture) = self.capture {
                 capture.on_segment(now, segment, Tap::BottleneckIn);
             }
@@ -82,7 +82,8 @@ impl PathObserver<Segment> for FlowObserver<'_> {
     #[inline]
     fn on_departed(&mut self, at: Time, segment: &mut Segment, stayed: SojournTime, lost: bool, is_bottleneck: bool) {
         if is_bottleneck {
-            if let Some(capture) = self.capture.as_mut().filter(|_| (segment.flow as usize) < self.flows.len()) {
+            let is_data = (segment.flow as usize) < self.flows.len() && !segment.is_ack();
+            if let Some(capture) = self.capture.as_mut().filter(|_| is_data) {
                 capture.on_segment(at, segment, Tap::BottleneckOut);
                 if let Some(watch) = capture.watch.as_mut().filter(|_| lost) {
                     watch.on_segment(at, segment, Stage::Lost);

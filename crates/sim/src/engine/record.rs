@@ -4,10 +4,10 @@
 use bbrlab_core::{Span, Time};
 
 use super::flow::Flow;
-use crate::link::Link;
+use crate::path::Path;
 use crate::record::trace::{FlowTrace, LinkTrace, ModelSample, Trace};
 use crate::setup::Setup;
-use crate::tcp::Segment;
+use crate::tcp::{AckPacket, Segment};
 
 /// The recorder; without a grid it does nothing.
 pub struct Recorder {
@@ -23,6 +23,7 @@ impl Recorder {
             t_ns: Vec::new(),
             flows: vec![FlowTrace::default(); setup.flows.len()],
             links: vec![LinkTrace::default(); setup.links.len()],
+            up: setup.up.as_ref().map(|_| Box::default()),
             probe: Vec::new(),
         };
         let next = if setup.sample.is_some() { Time::ZERO } else { Time::NEVER };
@@ -44,12 +45,15 @@ impl Recorder {
     }
 
     /// Takes one sample of all series.
-    pub fn sample(&mut self, now: Time, flows: &mut [Flow], links: &[Link<Segment>]) {
+    pub fn sample(&mut self, now: Time, flows: &mut [Flow], path: &Path<Segment, AckPacket>) {
         self.trace.t_ns.push(now.as_nanos());
         for (column, flow) in self.trace.flows.iter_mut().zip(flows) {
             flow.sample(now, column);
         }
-        for (column, link) in self.trace.links.iter_mut().zip(links) {
+        for (column, link) in self.trace.links.iter_mut().zip(path.forward.links()) {
+            column.sample(link);
+        }
+        for (column, link) in self.trace.up.iter_mut().zip(path.reverse.links()) {
             column.sample(link);
         }
         self.next = match self.step {
@@ -60,9 +64,9 @@ impl Recorder {
 
     /// Takes one sample of all series, with the first flow's model before `emitted` new segments are counted.
     #[cold]
-    pub fn sample_inside(&mut self, now: Time, flows: &mut [Flow], links: &[Link<Segment>], emitted: usize) {
+    pub fn sample_inside(&mut self, now: Time, flows: &mut [Flow], path: &Path<Segment, AckPacket>, emitted: usize) {
         let next = self.next;
-        self.sample(now, flows, links);
+        self.sample(now, flows, path);
         self.next = next;
         if let (Some(flow), Some(column)) = (flows.first(), self.trace.flows.first_mut()) {
             let (sender, stats) = (&flow.sender, &flow.sender.stats);

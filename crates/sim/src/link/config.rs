@@ -20,12 +20,15 @@ pub struct LinkConfig {
     pub policer: Option<Policer>,
     /// Random loss behind the serialiser.
     pub loss: Loss,
+    /// True if a drop-tail queue removes an ACK when a newer one of its flow arrives.
+    pub ack_filter: bool,
 }
 
 impl LinkConfig {
     /// Creates a constant rate behind a drop-tail queue without impairments.
     pub const fn drop_tail(rate: Rate, buffer: Buffer) -> Self {
-        Self { service: Service::Rate(rate), buffer, aqm: Aqm::DropTail, policer: None, loss: Loss::None }
+        let service = Service::Rate(rate);
+        Self { service, buffer, aqm: Aqm::DropTail, policer: None, loss: Loss::None, ack_filter: false }
     }
 }
 

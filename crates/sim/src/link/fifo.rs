@@ -95,6 +95,15 @@ impl<P: LinkPacket> Fifo<P> {
         (self.entries.len() as u64) < limit.packets && self.bytes.saturating_add(u64::from(wire_bytes)) <= limit.bytes
     }
 
+    /// Removes the oldest packet that this one supersedes. Returns whether there was one.
+    pub fn remove_superseded(&mut self, by: &P) -> bool {
+        let Some(place) = self.entries.iter().position(|entry| by.supersedes(&entry.packet)) else { return false };
+        if let Some(entry) = self.entries.remove(place) {
+            self.bytes -= u64::from(entry.packet.wire_bytes());
+        }
+        true
+    }
+
     #[inline]
     pub fn push(&mut self, entry: Entry<P>) {
         self.bytes += u64::from(entry.packet.wire_bytes());

@@ -51,6 +51,10 @@ pub trait LinkPacket {
     }
     /// Sets "congestion experienced".
     fn mark_ce(&mut self);
+    /// True if a queue may drop `queued` now that this packet has arrived behind it: an older ACK of the same flow.
+    fn supersedes(&self, _queued: &Self) -> bool {
+        false
+    }
 }
 
 /// Fate of an offered packet. If a discipline drops *another* packet, see [`Link::take_dropped`].
@@ -104,6 +108,8 @@ pub struct LinkStats {
     pub policed: u64,
     /// Packets that the queue marked.
     pub marks: u64,
+    /// ACKs removed because a newer one arrived.
+    pub filtered: u64,
     /// Packets lost at random behind the serialiser.
     pub lost: u64,
     /// Packets that left the serialiser, those lost behind it included.

@@ -27,6 +27,7 @@ pub struct Link<P> {
     limit: Limit,
     policer: Option<TokenBucket>,
     loss: LossModel,
+    filters_acks: bool,
     tally: Tally,
     /// Departures, where the host has asked for them in advance.
     timetable: Option<Timetable>,
@@ -72,6 +73,7 @@ impl<P: LinkPacket> Link<P> {
             limit: Limit::of(config.buffer),
             policer: config.policer.map(TokenBucket::new),
             loss: LossModel::new(config.loss, seed),
+            filters_acks: config.ack_filter,
             tally: Tally::default(),
             timetable: None,
             capacity: 0,
@@ -91,6 +93,9 @@ impl<P: LinkPacket> Link<P> {
         {
             self.tally.stats.policed += 1;
             return Verdict::Policed;
+        }
+        if self.filters_acks && self.queue.remove_superseded(&packet) {
+            self.tally.stats.filtered += 1;
         }
         let idle = self.serving.is_none() && self.queue.len() == 0;
         let limit = if idle { Limit::NONE } else { self.limit };

@@ -56,6 +56,14 @@ impl<P: LinkPacket> Queue<P> {
         Verdict::Queued
     }
 
+    /// Removes the oldest packet of a drop-tail queue that this one supersedes. Returns whether there was one.
+    pub fn remove_superseded(&mut self, by: &P) -> bool {
+        match self {
+            Self::DropTail(fifo) => fifo.remove_superseded(by),
+            _ => false,
+        }
+    }
+
     /// Returns the next packet to send, or `None` if the queue is empty or the discipline dropped all of it.
     #[inline(always)]
     pub fn dequeue(&mut self, now: Time, tally: &mut Tally) -> Option<Entry<P>> {

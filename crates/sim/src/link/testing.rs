@@ -41,7 +41,7 @@ pub const fn packet(bytes: u32) -> Packet {
 
 /// Configures a link without policer and loss.
 pub fn link_config(service: Service, buffer: Buffer, aqm: Aqm) -> LinkConfig {
-    LinkConfig { service, buffer, aqm, policer: None, loss: Loss::None }
+    LinkConfig { service, buffer, aqm, policer: None, loss: Loss::None, ack_filter: false }
 }
 
 /// Creates a drop-tail link at a constant rate.

@@ -1,4 +1,4 @@
-//! One direction of a path: a series of links, then propagation. ACKs have loss and holding instead of links.
+//! One direction of a path: a series of links, then propagation. ACKs have loss and holding, and at most one link.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{Span, Time};
@@ -13,6 +13,8 @@ use crate::timer_tree::{TimerTree, WIDTH};
 
 /// Maximum number of delay lines shared by flows of equal delay; further delays get lines of their own. Ours.
 const SHARED_LINES_MAX: usize = 64;
+/// Part of the seed used for the link of `up`.
+const UP_STREAM: usize = 6_000_000;
 /// Constants that separate the seeds of a flow's two directions.
 const SEED_OF_DATA: u64 = 0x666f_7277;
 const SEED_OF_ACKS: u64 = 0x6261_636b;
@@ -75,7 +77,7 @@ impl<P: PathPacket> OneWay<P> {
         direction
     }
 
-    /// Creates a direction for ACKs: loss and holding, no links.
+    /// Creates a direction for ACKs: loss and holding, or loss and the link of `up`.
     pub fn for_acks(setup: &Setup, half: Direction, users: FlowSharing) -> Self {
         // Each flow's ACKs have a line of their own, so that simultaneous ones arrive in the order of the flows.
         let users = FlowSharing { per_flow_delay: true, ..users };
@@ -83,6 +85,12 @@ impl<P: PathPacket> OneWay<P> {
         let mut direction = Self::bare(setup, half, &plain, users, SEED_OF_ACKS);
         direction.loss = LossModel::new(setup.path.ack_loss, seed(setup.seed, 4_000_000));
         direction.carries_acks = true;
+        if let Some(up) = &setup.up {
+            direction.links.push(Link::new(up, seed(setup.seed, UP_STREAM)));
+            (direction.shared, direction.bottleneck) = (1, 0);
+            direction.routes.iter_mut().for_each(|route| route.past = 1);
+            direction.agenda = TimerTree::new(1 + direction.lines.len());
+        }
         if setup.path.ack_aggregation != AckAggregation::None {
             direction.holds = direction.lines.iter().map(|_| AckHold::new(setup.path.ack_aggregation)).collect();
         }
@@ -333,6 +341,7 @@ impl<P: PathPacket> OneWay<P> {
                     self.lines[route.line].set_delay(self.half.of(route.rtt(rtt)));
                 }
             }
+            _ if self.carries_acks => {}
             _ => {
                 let Some(changed) = self.links[..self.shared].get_mut(link) else { return };
                 match what {

@@ -48,11 +48,13 @@ pub fn max_min(capacities: &[f64], flows: &[Demand]) -> Vec<f64> {
 /// Fair shares over a run: a new step wherever a flow starts or ends, or a rate changes. Empty if a link has no rate of its own.
 /// The rate of an application limits its flow's share; random loss is not deducted.
 pub fn steps(setup: &Setup, results: &[FlowResult]) -> Vec<Step> {
-    let nominal: Vec<f64> = (setup.links.iter())
+    // The link of `up` comes last.
+    let links = || setup.links.iter().chain(&setup.up);
+    let nominal: Vec<f64> = links()
         .filter(|link| matches!(link.service, Service::Rate(_)))
         .map(|link| link.service.nominal_rate().as_bytes_per_sec() as f64 * 8.0)
         .collect();
-    if nominal.len() < setup.links.len() {
+    if nominal.len() < links().count() {
         return Vec::new();
     }
     let seconds = |nanos: u64| nanos as f64 / NANOS_PER_SEC as f64;
@@ -87,7 +89,8 @@ pub fn steps(setup: &Setup, results: &[FlowResult]) -> Vec<Step> {
                 Traffic::Call(call) => call.rate().as_bytes_per_sec() as f64 * 8.0 / payload,
                 _ => f64::INFINITY,
             };
-            (payload, (flow.links, demand))
+            let links = if flow.is_upload { (setup.links.len(), setup.links.len() + 1) } else { flow.links };
+            (payload, (links, demand))
         };
         let all: Vec<(f64, Demand)> = there.iter().map(|&nth| wants(nth)).collect();
         let found = max_min(&capacities, &all.iter().map(|(_, flow)| *flow).collect::<Vec<_>>());

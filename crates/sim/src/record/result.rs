@@ -34,6 +34,9 @@ pub struct RunResult {
     pub packets: u64,
     /// The bottleneck's figures.
     pub bottleneck: Bottleneck,
+    /// Figures of the reverse direction's link; null without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub up: Option<Box<UpLink>>,
     /// Interval over which groups and totals are counted, seconds since the run's start. It begins at the first flow's start,
     /// or the end of warm-up if later. It ends with the run, or at the last completion if every flow completed.
     pub interval_s: [f64; 2],
@@ -76,6 +79,25 @@ impl RunResult {
     pub fn total_goodput_bps(&self) -> f64 {
         self.goodput_bps(&self.flows)
     }
+}
+
+/// Figures of the link that ACKs and uploads share, over the measured time.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+pub struct UpLink {
+    /// Bytes that left, relative to the link's capacity.
+    pub utilisation: f64,
+    /// Packets offered, ACKs and data.
+    pub arrivals: u64,
+    /// Packets dropped by the queue.
+    pub drops: u64,
+    /// drops / arrivals.
+    pub drop_ratio: f64,
+    /// Packets marked.
+    pub marks: u64,
+    /// ACKs removed because a newer one arrived.
+    pub filtered: u64,
+    /// Queueing delay over time, as that of the bottleneck, ms.
+    pub queue_ms: Distribution,
 }
 
 /// The bottleneck's figures over the measured time.

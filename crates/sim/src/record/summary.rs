@@ -3,7 +3,7 @@
 
 use bbrlab_core::{NANOS_PER_SEC, Rate, Span, State, Time};
 
-use super::result::{BITS, Bottleneck, Distribution, FlowResult, Model, RequestResult, RunResult, SCHEMA};
+use super::result::{BITS, Bottleneck, Distribution, FlowResult, Model, RequestResult, RunResult, SCHEMA, UpLink};
 use crate::apps::Client;
 use crate::metrics::{Histogram, convergence_s, groups, jain, probe_rtt_seconds, secs, state_times};
 use crate::setup::{FlowSetup, Setup};
@@ -113,6 +113,7 @@ pub fn summarise(setup: &Setup, on: &str, end: Time, flows: &[FlowCounts<'_>], l
         events: 0,
         packets: link.packets,
         bottleneck: bottleneck(link),
+        up: None,
         interval_s,
         jain: jain(&goodputs),
         convergence_s: convergence(setup, end, flows),
@@ -122,6 +123,12 @@ pub fn summarise(setup: &Setup, on: &str, end: Time, flows: &[FlowCounts<'_>], l
         expect: Vec::new(),
         provenance: None,
     }
+}
+
+/// Figures of the reverse direction's link, which removed `filtered` ACKs.
+pub fn up_link(link: &LinkCounts, filtered: u64) -> UpLink {
+    let Bottleneck { utilisation, arrivals, drops, drop_ratio, marks, queue_ms } = bottleneck(link);
+    UpLink { utilisation, arrivals, drops, drop_ratio, marks, filtered, queue_ms }
 }
 
 fn bottleneck(link: &LinkCounts) -> Bottleneck {

@@ -16,6 +16,9 @@ pub struct Trace {
     pub flows: Vec<FlowTrace>,
     /// One entry per bottleneck, in the order of the path.
     pub links: Vec<LinkTrace>,
+    /// The reverse direction's link; null without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub up: Option<Box<LinkTrace>>,
     /// RTT of each probe as (arrival of its echo, µs), if the run has a probe.
     #[serde(default, skip_serializing_if = "Vec::is_empty", with = "rtt_samples")]
     pub probe: Vec<(Time, u32)>,

@@ -186,6 +186,10 @@ flow_options! {
     links: (u32, u32) = "FIRST..LAST", links, |(first, last)| format!("{first}..{last}");
     example "bbr1,links=1..1";
 
+    /// Direction of its data: down, over the bottleneck; or up, over the link of `--up`, while its ACKs cross the bottleneck
+    direction: FlowDirection = "down|up", direction, |v| v.name().to_owned();
+    example "bbr1,direction=down";
+
     /// Access link of its own in front of the first bottleneck
     access: Access = "RATE/TIME[/SIZE]", access, |v| format!("{}/{}/{}", v.rate, v.rtt, v.buffer);
     example "bbr1,access=40mbit/20ms";
@@ -194,6 +198,25 @@ flow_options! {
     program: Program = "kernel|bbrlab", program, |v| v.name().to_owned();
     example "bbr1,program=kernel";
     refused &[refusals::NO_BPF];
+}
+
+/// Direction of a flow's data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FlowDirection {
+    /// Over the links of the path.
+    Down,
+    /// Over the link of the reverse direction.
+    Up,
+}
+
+impl FlowDirection {
+    /// Name used in a scenario.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Down => "down",
+            Self::Up => "up",
+        }
+    }
 }
 
 /// A receive window as written.
@@ -270,6 +293,13 @@ fn on_off(on: &bool) -> String {
 fn transport(value: &str) -> Result<Transport, TextError> {
     Transport::named(value)
         .ok_or_else(|| TextError(format!("{value:?} is not a transport; write tcp, quic, quic:quinn or quic:s2n")))
+}
+
+fn direction(value: &str) -> Result<FlowDirection, TextError> {
+    [FlowDirection::Down, FlowDirection::Up]
+        .into_iter()
+        .find(|direction| direction.name() == value)
+        .ok_or_else(|| TextError(format!("{value:?} is not a direction; write down or up")))
 }
 
 fn program(value: &str) -> Result<Program, TextError> {

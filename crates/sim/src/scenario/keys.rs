@@ -15,6 +15,7 @@ use super::schedule::Schedule;
 use super::support::{KERNEL, KERNELS, NOT_SIM, Refusal, STACKS, UML};
 use super::text::TextError;
 use super::units::{BitRate, BufferSize, Ratio, TimeSpan};
+use super::up::UpLink;
 use super::values::{AckHold, DemandLink, Jitter, LossModel, TokenBucket};
 use crate::backend::{Backend, kernel_cc};
 use crate::link::{AckAggregation, Aqm, Buffer, LinkConfig, Service};
@@ -203,6 +204,15 @@ scenario_keys! {
     Condition "POLICER", default "", set |scenario, text| scenario.policer = Some(text.parse()?);
     example &["--policer", "rate=5mbit,burst=50kB"];
 
+    /// Link of the reverse direction, which ACKs share with uploads (flows with direction=up), as in rate=1mbit,buffer=50p
+    ///
+    /// Options: buffer=SIZE (1bdp, at least 10p); ack_filter, which removes an ACK from the queue when a newer one of its flow
+    /// arrives, unless one of them reports SACK blocks or another number of marks; last, aqm=AQM (droptail) with its options.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    up: Option<UpLink> = None;
+    Condition "LINK", default "", set |scenario, text| scenario.up = Some(text.parse()?);
+    refused &[UP];
+
     /// Hold ACKs and release them together, as in 20ms or 64KiB
     ack_aggregation: AckHold = AckHold::None;
     Condition "HOLD", default "none", set |scenario, text| scenario.ack_aggregation = text.parse()?;
@@ -386,6 +396,14 @@ const PROBE: Refusal = Refusal {
     why: "only the simulator sends probes; measure with ping or crusader behind `bbrlab emulate`",
     holds: |setup| setup.probe.map(|interval| format!("a probe every {} µs", interval.as_micros())),
     example: &["--probe", "20ms"],
+};
+
+const UP: Refusal = Refusal {
+    on: NOT_SIM,
+    values: "all",
+    why: "only the simulator has a queue on the reverse path",
+    holds: |setup| setup.up.as_ref().map(|up| format!("{} bit/s", up.service.nominal_rate().as_bits_per_sec())),
+    example: &["--up", "rate=1mbit"],
 };
 
 const HELD_ACKS: Refusal = Refusal {

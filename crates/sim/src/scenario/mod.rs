@@ -20,6 +20,7 @@ mod source;
 pub mod support;
 mod text;
 mod units;
+mod up;
 mod values;
 
 pub use crate::backend::Backend;
@@ -39,6 +40,7 @@ pub use schedule::{Schedule, Step};
 pub use source::{Locations, ScenarioError, ScenarioFile};
 pub use text::{TextError, nearest};
 pub use units::{BitRate, BufferSize, PACKET_BYTES, Ratio, TimeSpan, Volume};
+pub use up::UpLink;
 pub use values::{AckHold, DemandLink, Jitter, LossModel, TokenBucket};
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bbrlab_core::{NANOS_PER_SEC, Rate, Rng, Span, Time};
 
 use super::flow::{FLOWS_MAX, FlowSpec};
-use super::flow_options::{Ecn, Window};
+use super::flow_options::{Ecn, FlowDirection, Window};
 use super::keys::Scenario;
 use super::model::LinkSpec;
 use super::presets::Preset;
@@ -43,7 +43,7 @@ const PROBES_MAX: u64 = 10_000_000;
 /// Maximum number of points with a default grid.
 const POINTS_DEFAULT: u64 = 3_000_000;
 
-type Checked<T> = Result<T, ScenarioError>;
+pub(super) type Checked<T> = Result<T, ScenarioError>;
 
 /// A link with its nominal rate.
 struct Resolved {
@@ -68,6 +68,7 @@ impl Scenario {
         let schedule = whole.resolve_schedule(&links)?;
         let flows = whole.resolve_flows(links.len())?;
         whole.check_pace(&links)?;
+        let up = whole.resolve_up()?;
         let bottleneck = (0..links.len()).min_by_key(|index| links[*index].nominal).unwrap_or(0);
         Ok(Setup {
             duration: whole.duration.time(),
@@ -78,6 +79,7 @@ impl Scenario {
             capture: Capture::Off,
             links: links.into_iter().map(|link| link.config).collect(),
             bottleneck,
+            up,
             path: PathSetup {
                 rtt,
                 jitter: whole.jitter.time.span(),
@@ -104,13 +106,10 @@ impl Scenario {
             whole.flow.extend(FlowSpec::of("bbr1"));
         }
         let rtt = whole.full_rtt();
-        let default = |rate: BitRate| match rate.rate().bytes_in(rtt) < 10 * PACKET_BYTES {
-            true => BUFFER_MIN_DEFAULT,
-            false => BufferSize::Bdp(1.0),
-        };
+        whole.fill_up();
         if whole.buffer.is_none() && whole.link.is_empty() {
             let rate = whole.rate.or(whole.demand.map(|demand| demand.max)).unwrap_or(RATE_DEFAULT);
-            whole.buffer = Some(default(rate));
+            whole.buffer = Some(self.buffer_default(rate));
         }
         // Without other randomness, flows with equal starts stay in lockstep. Ours: in a round trip, slow start doubles.
         if whole.start_jitter.is_none() && whole.repeat > 1 {
@@ -119,7 +118,7 @@ impl Scenario {
         for link in &mut whole.link {
             if link.buffer.is_none() && whole.buffer.is_none() {
                 let rate = link.rate.or(link.demand.map(|demand| demand.max)).or(whole.rate).unwrap_or(RATE_DEFAULT);
-                link.buffer = Some(default(rate));
+                link.buffer = Some(self.buffer_default(rate));
             }
         }
         whole
@@ -136,7 +135,7 @@ impl Scenario {
     }
 
     /// Returns the path's two-way propagation delay including every link's delay.
-    fn full_rtt(&self) -> Span {
+    pub(super) fn full_rtt(&self) -> Span {
         Span::nanos(self.link.iter().fold(self.rtt.0, |sum, link| sum.saturating_add(link.delay.0)))
     }
 
@@ -226,8 +225,17 @@ impl Scenario {
             aqm: aqm.map_err(|error| ScenarioError::new(aqm_key, error.0))?,
             policer: link.policer.map(super::TokenBucket::policer),
             loss: link.loss.loss(),
+            ack_filter: false,
         };
         Ok(Resolved { adjustable: matches!(config.service, Service::Rate(_)), config, nominal })
+    }
+
+    /// Buffer of a link for which none is written.
+    pub(super) fn buffer_default(&self, rate: BitRate) -> BufferSize {
+        match rate.rate().bytes_in(self.full_rtt()) < 10 * PACKET_BYTES {
+            true => BUFFER_MIN_DEFAULT,
+            false => BufferSize::Bdp(1.0),
+        }
     }
 
     fn resolve_schedule(&self, links: &[Resolved]) -> Checked<Vec<Change>> {
@@ -414,6 +422,13 @@ impl Scenario {
         let added: u64 = self.link.get(first..last).map_or(0, |links| links.iter().map(|link| link.delay.0).sum());
         let own_rtt = options.rtt.unwrap_or(self.rtt).0.saturating_add(added);
         let rtt = (options.rtt.is_some() || own_rtt != self.full_rtt().as_nanos()).then_some(Span::nanos(own_rtt));
+        let is_upload = options.direction == Some(FlowDirection::Up);
+        if is_upload && self.up.is_none() {
+            return Err("direction=up: the bottleneck has no rate from which the link of uploads could have its own; write --up rate=RATE".to_owned());
+        }
+        if is_upload && options.access.is_some() {
+            return Err("access: it leads to the bottleneck, which an upload does not cross; leave it out".to_owned());
+        }
         let access = options.access.map(|access| {
             let queue = buffer(access.buffer, access.rate.rate(), Span::nanos(own_rtt.saturating_add(access.rtt.0)))?;
             Ok::<_, String>(AccessSetup { rate: access.rate.rate(), rtt: access.rtt.span(), buffer: queue })
@@ -428,6 +443,7 @@ impl Scenario {
             stop: options.stop.map(TimeSpan::time),
             rtt,
             links: (first, last),
+            is_upload,
             access: access.transpose().map_err(|error| format!("access: {error}"))?,
             mss,
             rwnd: match options.rwnd {
@@ -534,7 +550,7 @@ fn one_service(prefix: &str, rate: Option<BitRate>, trace: Option<&String>, dema
 }
 
 /// Resolves a buffer at this rate and round-trip time; BDP and drain time become bytes.
-fn buffer(written: BufferSize, rate: Rate, rtt: Span) -> Result<Buffer, String> {
+pub(super) fn buffer(written: BufferSize, rate: Rate, rtt: Span) -> Result<Buffer, String> {
     let bytes = match written {
         BufferSize::Packets(packets) => return Ok(Buffer::Packets(packets)),
         BufferSize::Bytes(volume) => volume.0,
@@ -548,7 +564,7 @@ fn buffer(written: BufferSize, rate: Rate, rtt: Span) -> Result<Buffer, String> 
     Ok(Buffer::Bytes(bytes))
 }
 
-const fn buffer_bytes(buffer: Buffer) -> u64 {
+pub(super) const fn buffer_bytes(buffer: Buffer) -> u64 {
     match buffer {
         Buffer::Packets(packets) => packets.saturating_mul(PACKET_BYTES),
         Buffer::Bytes(bytes) => bytes,

@@ -1,4 +1,5 @@
-//! Packets as small plain values: data segments in one direction, ACKs in the other.
+//! Packets as small plain values: data segments in one direction, ACKs in the other. An upload's packets take the form of the
+//! other direction, so that a direction has one type of packet.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::Time;
@@ -35,6 +36,9 @@ pub mod mark {
     pub const NO_DATA: u8 = SYN | BARE;
 }
 
+/// Bit of a sequence number that makes a segment the ACK of an upload; the rest numbers the flow's ACKs.
+const IS_ACK: u64 = 1 << 63;
+
 /// One segment on its way to the receiver. Sequence numbers count segments.
 #[derive(Clone, Copy, Debug)]
 pub struct Segment {
@@ -50,6 +54,25 @@ pub struct Segment {
     pub hop: u8,
     /// Marks, from [`mark`].
     pub marks: u8,
+}
+
+impl Segment {
+    /// An ACK of an upload, on the links of the downloads' data. `number` counts the flow's ACKs.
+    pub fn of_ack(ack: &AckPacket, number: u64, now: Time) -> Self {
+        let len = ack.option_bytes() as u16;
+        Self { seq: number | IS_ACK, sent: now, flow: ack.flow, len, hop: 0, marks: 0 }
+    }
+
+    /// True for an ACK of an upload.
+    #[inline]
+    pub const fn is_ack(&self) -> bool {
+        self.seq & IS_ACK != 0
+    }
+
+    /// Number of such an ACK.
+    pub const fn ack_number(&self) -> u64 {
+        self.seq & !IS_ACK
+    }
 }
 
 impl LinkPacket for Segment {
@@ -104,7 +127,7 @@ impl PathPacket for Segment {
 /// SACK blocks beside a timestamp option. Source: RFC 2018 §3.
 pub const SACK_BLOCKS: usize = 3;
 
-/// One ACK on its way to the sender.
+/// One ACK on its way to the sender; on the link of `up`, also one data segment of an upload ([`AckPacket::of_data`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AckPacket {
     /// Everything before this segment has arrived.
@@ -127,7 +150,15 @@ pub struct AckPacket {
     pub ece: bool,
     /// True if this answers a SYN.
     pub syn: bool,
+    /// Next link on its path.
+    pub hop: u8,
+    /// True for a data segment in this form.
+    pub is_data: bool,
 }
+
+/// Bytes that SACK blocks add to an ACK: a block, and the option's header with its padding. Source: RFC 2018 §3.
+const SACK_BLOCK_BYTES: u32 = 8;
+const SACK_HEADER_BYTES: u32 = 4;
 
 impl AckPacket {
     /// The same ACK as this flow's, by its index.
@@ -137,6 +168,31 @@ impl AckPacket {
         Self { flow: flow as u32, ..self }
     }
 
+    /// A data segment in the form of an ACK, for the link that uploads share with ACKs.
+    pub fn of_data(segment: &Segment) -> Self {
+        Self {
+            una: segment.seq,
+            ts_echo: segment.sent,
+            fresh: segment.len.into(),
+            ce: segment.marks.into(),
+            flow: segment.flow,
+            is_data: true,
+            ..Self::default()
+        }
+    }
+
+    /// The segment of [`Self::of_data`].
+    pub const fn data(&self) -> Segment {
+        let (len, marks) = (self.fresh as u16, self.ce as u8);
+        Segment { seq: self.una, sent: self.ts_echo, flow: self.flow, len, hop: 0, marks }
+    }
+
+    /// Bytes of its SACK option.
+    fn option_bytes(&self) -> u32 {
+        let blocks = u32::from(self.dsack.is_some()) + self.sack.iter().filter(|(from, to)| from < to).count() as u32;
+        if blocks == 0 { 0 } else { SACK_HEADER_BYTES + SACK_BLOCK_BYTES * blocks }
+    }
+
     /// Bytes first reported by this ACK, which is its size where a path holds ACKs by volume. A SYN-ACK is not held.
     #[inline]
     pub const fn held_bytes(&self, mss: u64) -> Option<u64> {
@@ -144,18 +200,41 @@ impl AckPacket {
     }
 }
 
-/// ACKs pass no link of their own, so links never mark them.
 impl LinkPacket for AckPacket {
     fn wire_bytes(&self) -> u32 {
-        HEADER_BYTES
+        match (self.is_data, self.syn) {
+            (true, _) => self.data().wire_bytes(),
+            (false, true) => SYN_BYTES,
+            (false, false) => HEADER_BYTES + self.option_bytes(),
+        }
     }
+
     fn flow(&self) -> u32 {
         self.flow
     }
+
+    // ACKs are not ECN-capable (RFC 3168 §6.1.4).
     fn ect(&self) -> bool {
-        false
+        self.is_data && self.data().ect()
     }
-    fn mark_ce(&mut self) {}
+
+    fn is_l4s(&self) -> bool {
+        self.is_data && self.data().is_l4s()
+    }
+
+    fn mark_ce(&mut self) {
+        self.ce |= u32::from(mark::CE);
+    }
+
+    // A duplicate ACK, and one that brings new SACK blocks or marks, says more than its number.
+    fn supersedes(&self, queued: &Self) -> bool {
+        let is_plain = |ack: &Self| !ack.is_data && !ack.syn && ack.dsack.is_none() && ack.sack[0] == (0, 0);
+        is_plain(self)
+            && is_plain(queued)
+            && self.flow == queued.flow
+            && self.una > queued.una
+            && (self.ece, self.ce) == (queued.ece, queued.ce)
+    }
 }
 
 impl PathPacket for AckPacket {
@@ -172,7 +251,9 @@ impl PathPacket for AckPacket {
         self.flow
     }
     fn hop(&self) -> u8 {
-        0
+        self.hop
     }
-    fn set_hop(&mut self, _hop: u8) {}
+    fn set_hop(&mut self, hop: u8) {
+        self.hop = hop;
+    }
 }

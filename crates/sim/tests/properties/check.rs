@@ -3,7 +3,7 @@
 
 use bbrlab_core::{Rate, Span, Time};
 use bbrlab_sim::engine::observe::{FlowEnd, Observer, Sent};
-use bbrlab_sim::link::{LinkStats, Service};
+use bbrlab_sim::link::{LinkConfig, LinkStats, Service};
 use bbrlab_sim::record::Output;
 use bbrlab_sim::record::result::RunResult;
 use bbrlab_sim::setup::{ChangeKind, Setup, Traffic};
@@ -112,7 +112,7 @@ impl<'a> Checker<'a> {
         let segments: u64 = self.flows.iter().map(|watch| watch.segments).sum();
         let ticks: u64 = self.setup.flows.iter().map(|flow| self.ticks(&flow.traffic)).sum();
         let probes = self.setup.probe.map_or(0, |interval| self.setup.duration.as_nanos() / interval.as_nanos());
-        let links = self.setup.links.len() as u64 + 1;
+        let links = self.setup.links.len() as u64 + 1 + u64::from(self.setup.up.is_some());
         let budget =
             (segments + probes + self.departed + 50) * (EVENTS_PER_SEGMENT + links) + ticks + self.grants() + 1_000;
         let events = output.result.events;
@@ -153,13 +153,18 @@ impl<'a> Checker<'a> {
             let is_share = all == 0.0 || close(group.share * all, bytes);
             self.claim(holds && is_share, || format!("{bytes} of {all} bytes in {span_s} s are {group:?}"));
         }
-        for link in 0..self.setup.links.len() {
-            let ends_here = |(index, _): &(usize, _)| self.setup.flows[*index].links.1 == link + 1;
+        for link in 0..=self.setup.links.len() {
+            let ends_here = |(index, _): &(usize, _)| {
+                let flow = &self.setup.flows[*index];
+                let past = if flow.is_upload { self.setup.links.len() + 1 } else { flow.links.1 };
+                past == link + 1
+            };
             let own = result.flows.iter().enumerate().filter(ends_here);
             let (bytes, mss) = own
                 .fold((0, 0), |(bytes, mss), (index, flow)| (bytes + flow.bytes, mss.max(self.setup.flows[index].mss)));
+            let Some(config) = self.setup.links.iter().chain(&self.setup.up).nth(link) else { continue };
             // Any part of the packet being sent at the start of the interval, and of the last one, may count.
-            let max = self.capacity_bytes(link, from_s, to_s) + 2.0 * f64::from(mss + 100);
+            let max = self.capacity_bytes(link, config, from_s, to_s) + 2.0 * f64::from(mss + 100);
             self.claim(bytes as f64 <= max, || {
                 format!("link {link} can carry {max} bytes in {from_s}..{to_s} s; {bytes} arrived: {:?}", result.groups)
             });
@@ -167,7 +172,7 @@ impl<'a> Checker<'a> {
     }
 
     /// Bytes that a link can carry so that they arrive in the interval. Packets that left it before, by up to the longest delay, count too.
-    fn capacity_bytes(&self, index: usize, from_s: f64, to_s: f64) -> f64 {
+    fn capacity_bytes(&self, index: usize, link: &LinkConfig, from_s: f64, to_s: f64) -> f64 {
         let setup = self.setup;
         let changed = setup.schedule.iter().filter_map(|change| match change.what {
             ChangeKind::Rtt(rtt) => Some(rtt),
@@ -179,7 +184,6 @@ impl<'a> Checker<'a> {
         let at = |s: f64| (s * 1e9) as u64;
         let first = setup.flows.iter().map(|flow| flow.start.as_nanos()).min().unwrap_or(0);
         let (from, to) = (first.max(at(from_s).saturating_sub(delay.as_nanos())), at(to_s) + 1);
-        let link = &setup.links[index];
         let span_s = to.saturating_sub(from) as f64 / 1e9;
         let carried = match &link.service {
             Service::Rate(rate) => {
@@ -217,7 +221,7 @@ impl<'a> Checker<'a> {
 
     /// Reviews of demand links, which take place even if nothing is sent.
     fn grants(&self) -> u64 {
-        let reviews = |link: &bbrlab_sim::link::LinkConfig| match link.service {
+        let reviews = |link: &LinkConfig| match link.service {
             bbrlab_sim::link::Service::Demand(demand) => self.setup.duration.as_nanos() / demand.period.as_nanos(),
             _ => 0,
         };
@@ -241,7 +245,7 @@ impl Observer for Checker<'_> {
 
     fn link_end(&mut self, index: usize, stats: &LinkStats, queued: u32) {
         self.departed += stats.departed_packets;
-        let gone = stats.departed_packets + stats.drops + stats.policed + u64::from(queued);
+        let gone = stats.departed_packets + stats.drops + stats.policed + stats.filtered + u64::from(queued);
         self.claim(stats.arrivals == gone, || format!("link {index}: {stats:?} with {queued} queued"));
         self.claim(stats.lost <= stats.departed_packets, || format!("link {index} lost what never left: {stats:?}"));
     }

@@ -142,7 +142,17 @@ impl Dice {
             aqm: self.aqm(),
             policer,
             loss: self.loss(),
+            ack_filter: false,
         }
+    }
+
+    /// A link of the reverse direction, slower than the bottleneck.
+    fn up(&mut self, rate: f64, rtt: Span) -> LinkConfig {
+        let rate = rate * self.log(0.01, 1.0);
+        let filtered = self.one_in(2);
+        let link =
+            LinkConfig { service: Service::Rate(Rate::bits_per_sec(rate.max(1_000.0) as u64)), ..self.link(rate, rtt) };
+        if filtered { LinkConfig { aqm: Aqm::DropTail, ack_filter: true, ..link } } else { link }
     }
 
     fn path(&mut self, rtt: Span) -> PathSetup {
@@ -273,6 +283,7 @@ impl Dice {
                 1 => Rwnd::Auto(self.log(1.0, 1e7) as u64),
                 _ => Rwnd::Unlimited,
             },
+            is_upload: false,
             deadline: self.one_in(2).then_some(Span::millis(100)),
             traffic: self.traffic(rate, setup.duration),
             host: self.host(),
@@ -298,6 +309,7 @@ pub fn setup(seed: u64, case: u64) -> Setup {
         warmup: if dice.one_in(3) { Time::nanos(dice.0.below(duration.as_nanos())) } else { Time::ZERO },
         seed: dice.0.next_u64(),
         probe: None,
+        up: None,
         sample: dice.one_in(2).then(|| Span::nanos(duration.as_nanos() / 50 + 1)),
         bottleneck: dice.0.below(links.len() as u64) as usize,
         schedule: dice.schedule(duration, rate, rtt, &links),
@@ -309,6 +321,12 @@ pub fn setup(seed: u64, case: u64) -> Setup {
     for index in 0..dice.between(1, 5) as usize {
         let flow = dice.flow(index, &setup, rate);
         setup.flows.push(flow);
+    }
+    if setup.path.ack_aggregation == AckAggregation::None && dice.one_in(3) {
+        setup.up = Some(dice.up(rate, rtt));
+        for flow in setup.flows.iter_mut().filter(|flow| flow.access.is_none()) {
+            flow.is_upload = dice.one_in(3);
+        }
     }
     setup.probe = dice.one_in(4).then(|| dice.span(Span::millis(1), Span::millis(100)));
     setup

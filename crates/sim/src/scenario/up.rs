@@ -1,0 +1,105 @@
+//! The key `up`: the link of the reverse direction, as text and as a link.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::fmt;
+use std::str::FromStr;
+
+use bbrlab_core::NANOS_PER_SEC;
+
+use super::aqm::AqmSpec;
+use super::flow_options::FlowDirection;
+use super::keys::Scenario;
+use super::resolve::{Checked, buffer, buffer_bytes};
+use super::source::ScenarioError;
+use super::text::{TextError, as_text};
+use super::units::{BitRate, BufferSize, PACKET_BYTES, TimeSpan};
+use super::values::{AckHold, Options};
+use crate::link::LinkConfig;
+
+/// The link of the reverse direction: `rate=1mbit,buffer=50p,aqm=fq_codel`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct UpLink {
+    /// Its rate.
+    pub rate: BitRate,
+    /// Its queue limit.
+    pub buffer: Option<BufferSize>,
+    /// Its queue discipline.
+    pub aqm: AqmSpec,
+    /// True if an ACK that waits is removed when a newer one of its flow arrives.
+    pub ack_filter: bool,
+}
+
+const UP_FORM: &str = "rate=RATE[,buffer=SIZE][,ack_filter][,aqm=AQM], as in rate=1mbit,buffer=50p";
+
+impl FromStr for UpLink {
+    type Err = TextError;
+
+    fn from_str(text: &str) -> Result<Self, TextError> {
+        // A discipline has options of its own, so it comes last.
+        let (text, aqm) = text.split_once(",aqm=").map_or((text, None), |(text, aqm)| (text, Some(aqm)));
+        let options = Options::new(text, UP_FORM, &["rate", "buffer", "ack_filter"])?;
+        let link = Self {
+            rate: options.need("rate")?,
+            buffer: options.get("buffer")?,
+            aqm: aqm.map(str::parse).transpose()?.unwrap_or_default(),
+            ack_filter: options.switch("ack_filter")?,
+        };
+        if link.ack_filter && link.aqm != AqmSpec::default() {
+            return Err(TextError(format!("{text:?}: ack_filter works on droptail alone; leave one of them out")));
+        }
+        Ok(link)
+    }
+}
+
+impl fmt::Display for UpLink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "rate={}", self.rate)?;
+        if let Some(buffer) = self.buffer {
+            write!(f, ",buffer={buffer}")?;
+        }
+        if self.aqm != AqmSpec::default() {
+            write!(f, ",aqm={}", self.aqm)?;
+        }
+        f.write_str(if self.ack_filter { ",ack_filter" } else { "" })
+    }
+}
+
+as_text!(
+    UpLink,
+    "the reverse direction's link as rate=RATE, and buffer=SIZE, aqm=AQM or ack_filter",
+    ["rate=1mbit", "rate=1mbit,buffer=50p,ack_filter", "rate=1mbit,aqm=codel:target=20ms"]
+);
+
+impl Scenario {
+    /// Writes out the defaults of this link. An upload needs one; by default it is like the bottleneck.
+    pub(super) fn fill_up(&mut self) {
+        let has_upload = self.flow.iter().any(|flow| flow.options.direction == Some(FlowDirection::Up));
+        if let (true, None, Some(rate)) = (has_upload, &self.up, self.rate) {
+            let (buffer, aqm) = (self.buffer, self.aqm.clone());
+            self.up = Some(UpLink { rate, buffer, aqm, ack_filter: false });
+        }
+        if let Some(mut up) = self.up.take() {
+            up.buffer.get_or_insert_with(|| self.buffer_default(up.rate));
+            self.up = Some(up);
+        }
+    }
+
+    /// Link of the reverse direction.
+    pub(super) fn resolve_up(&self) -> Checked<Option<LinkConfig>> {
+        let fault = |message: String| ScenarioError::new("up", message);
+        let Some(up) = &self.up else { return Ok(None) };
+        if self.ack_aggregation != AckHold::None {
+            return Err(fault("ACKs that are held meet no queue here; leave up or ack_aggregation out".to_owned()));
+        }
+        let rate = up.rate.rate();
+        let time = self.duration.max(TimeSpan::secs(1));
+        if rate.bytes_in(time.span()) < PACKET_BYTES {
+            let min = BitRate((8 * PACKET_BYTES * NANOS_PER_SEC).div_ceil(time.0));
+            return Err(fault(format!("{} passes no full packet in {time}; write at least {min}", up.rate)));
+        }
+        let written = up.buffer.unwrap_or_else(|| self.buffer_default(up.rate));
+        let buffer = buffer(written, rate, self.full_rtt()).map_err(fault)?;
+        let aqm = up.aqm.resolve(buffer_bytes(buffer)).map_err(|error| fault(error.0))?;
+        Ok(Some(LinkConfig { aqm, ack_filter: up.ack_filter, ..LinkConfig::drop_tail(rate, buffer) }))
+    }
+}

@@ -1,0 +1,100 @@
+//! The link of the reverse direction: ACKs that queue, uploads beside downloads, the ACK filter, and the probe's echoes.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use bbrlab_sim::engine::run;
+use bbrlab_sim::record::result::RunResult;
+use bbrlab_sim::scenario::Scenario;
+
+fn result(keys: &[(&str, &str)]) -> RunResult {
+    let mut scenario = Scenario::default();
+    for (key, value) in keys {
+        scenario.set(key, value).unwrap_or_else(|error| panic!("{key}={value}: {error}"));
+    }
+    run(&scenario.resolve().expect("a legal scenario")).result
+}
+
+const PATH: [(&str, &str); 4] = [("rate", "20mbit"), ("rtt", "20ms"), ("buffer", "1bdp"), ("duration", "20s")];
+
+fn with(more: &[(&str, &str)]) -> RunResult {
+    result(&[&PATH[..], more].concat())
+}
+
+fn rtt_ms(result: &RunResult, flow: usize) -> f64 {
+    result.flows[flow].rtt_ms.as_ref().expect("the flow has RTTs").p50
+}
+
+#[test]
+fn a_fast_link_for_acks_changes_little() {
+    let (without, with_it) = (with(&[("flow", "cubic")]), with(&[("flow", "cubic"), ("up", "rate=20mbit")]));
+    let ratio = with_it.flows[0].goodput_bps / without.flows[0].goodput_bps;
+    assert!((ratio - 1.0).abs() < 0.01, "{ratio}");
+    let up = with_it.up.expect("the link has figures");
+    // One ACK of 66 bytes for each two segments of 1514.
+    assert!((0.015..0.03).contains(&up.utilisation) && up.drops == 0, "{up:?}");
+    assert!(without.up.is_none());
+}
+
+#[test]
+fn acks_that_need_more_than_the_link_has_limit_the_download() {
+    // 20 Mbit/s of data need 0.43 Mbit/s of ACKs. Half of that is there.
+    let up = ("up", "rate=200kbit,buffer=50p");
+    let slow = with(&[("flow", "reno"), up]);
+    let figures = slow.up.as_ref().unwrap();
+    assert!(figures.utilisation > 0.9 && figures.drops > 0 && figures.filtered == 0, "{figures:?}");
+    assert!(rtt_ms(&slow, 0) > 60.0, "{:?}", slow.flows[0].rtt_ms);
+    let filtered = with(&[("flow", "reno"), (up.0, "rate=200kbit,buffer=50p,ack_filter")]);
+    let figures = filtered.up.as_ref().unwrap();
+    assert!(figures.filtered > 1_000, "{figures:?}");
+    // Those with SACK blocks stay.
+    assert!(10 * figures.drops < slow.up.as_ref().unwrap().drops, "{figures:?}");
+    assert!(rtt_ms(&filtered, 0) < rtt_ms(&slow, 0) / 1.5, "{:?}", filtered.flows[0].rtt_ms);
+    assert!(filtered.flows[0].goodput_bps >= slow.flows[0].goodput_bps);
+}
+
+#[test]
+fn an_upload_fills_its_link_and_counts_its_losses_there() {
+    let both = with(&[("flow", "cubic"), ("flow", "cubic,direction=up"), ("up", "rate=5mbit,buffer=30p")]);
+    let (down, up) = (&both.flows[0], &both.flows[1]);
+    assert!(up.goodput_bps > 4.2e6 && up.goodput_bps < 4.8e6, "{}", up.goodput_bps);
+    // Its round trip is four times as long as its buffer is made for.
+    assert!(down.goodput_bps > 12e6 && down.goodput_bps < 18e6, "{}", down.goodput_bps);
+    let figures = both.up.as_ref().unwrap();
+    assert!(figures.utilisation > 0.97 && figures.drops > 0, "{figures:?}");
+    assert!(up.drop_ratio.is_some_and(|ratio| ratio > 0.0) && up.retransmit_ratio > 0.0, "{up:?}");
+    // The download's ACKs wait behind the upload's data, of which 30 packets take 73 ms.
+    assert!(figures.queue_ms.p50 > 10.0 && rtt_ms(&both, 0) > 30.0, "{:?}", figures.queue_ms);
+}
+
+#[test]
+fn an_upload_alone_runs_as_a_download_would() {
+    let down = result(&[("rate", "10mbit"), ("duration", "20s"), ("flow", "bbr3")]);
+    let up = result(&[
+        ("rate", "1gbit"),
+        ("buffer", "1000p"),
+        ("duration", "20s"),
+        ("flow", "bbr3,direction=up"),
+        ("up", "rate=10mbit"),
+    ]);
+    let ratio = up.flows[0].goodput_bps / down.flows[0].goodput_bps;
+    assert!((ratio - 1.0).abs() < 0.01, "{ratio}");
+    let rtt = rtt_ms(&up, 0) / rtt_ms(&down, 0);
+    assert!((rtt - 1.0).abs() < 0.02, "{rtt}");
+}
+
+#[test]
+fn echoes_of_the_probe_wait_behind_an_upload() {
+    let probe = ("probe", "20ms");
+    let quiet = with(&[("flow", "cubic,rate=100kbit"), probe, ("up", "rate=5mbit,buffer=100p")]);
+    let loaded = with(&[("flow", "cubic,direction=up"), probe, ("up", "rate=5mbit,buffer=100p")]);
+    let lag = |result: &RunResult| result.probe.as_ref().unwrap().rtt_ms.as_ref().unwrap().p50;
+    assert!(lag(&quiet) < 21.0 && lag(&loaded) > 80.0, "{} {}", lag(&quiet), lag(&loaded));
+}
+
+#[test]
+fn uploads_with_marks_and_every_discipline_run() {
+    for aqm in ["fq_codel:ecn", "codel:ecn", "pie:ecn", "red:ecn", "fq", "dualpi2"] {
+        let up = format!("rate=5mbit,buffer=200p,aqm={aqm}");
+        let run = with(&[("flow", "bbr3"), ("flow", "cubic,direction=up,ecn=on"), ("up", &up)]);
+        assert!(run.flows[1].goodput_bps > 3e6, "{aqm}: {}", run.flows[1].goodput_bps);
+    }
+}
