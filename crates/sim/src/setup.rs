@@ -37,7 +37,7 @@ pub struct Setup {
     /// Index of the link whose figures are the result's `bottleneck`.
     pub bottleneck: usize,
     /// Link of the reverse direction, which ACKs and uploads share; `None` if ACKs meet no queue.
-    pub up: Option<LinkConfig>,
+    pub up: Option<Box<LinkConfig>>,
     /// Path between the last bottleneck and the receiver, and the reverse path.
     pub path: PathSetup,
     /// Changes of the path over time, sorted.

@@ -302,7 +302,7 @@ impl<'a> Simulation<'a> {
     }
 
     /// Sends what ACKs have allowed.
-    #[inline]
+    #[inline(always)] // runs for each ACK
     fn after_acks(&mut self, flow: u32) {
         let next = self.emit(flow as usize, 0);
         self.timers.set_by(self.source(flow as usize, SENDER), next);

@@ -49,7 +49,7 @@ pub fn max_min(capacities: &[f64], flows: &[Demand]) -> Vec<f64> {
 /// The rate of an application limits its flow's share; random loss is not deducted.
 pub fn steps(setup: &Setup, results: &[FlowResult]) -> Vec<Step> {
     // The link of `up` comes last.
-    let links = || setup.links.iter().chain(&setup.up);
+    let links = || setup.links.iter().chain(setup.up.as_deref());
     let nominal: Vec<f64> = links()
         .filter(|link| matches!(link.service, Service::Rate(_)))
         .map(|link| link.service.nominal_rate().as_bytes_per_sec() as f64 * 8.0)

@@ -85,7 +85,7 @@ impl Scenario {
     }
 
     /// Link of the reverse direction.
-    pub(super) fn resolve_up(&self) -> Checked<Option<LinkConfig>> {
+    pub(super) fn resolve_up(&self) -> Checked<Option<Box<LinkConfig>>> {
         let fault = |message: String| ScenarioError::new("up", message);
         let Some(up) = &self.up else { return Ok(None) };
         if self.ack_aggregation != AckHold::None {
@@ -100,6 +100,6 @@ impl Scenario {
         let written = up.buffer.unwrap_or_else(|| self.buffer_default(up.rate));
         let buffer = buffer(written, rate, self.full_rtt()).map_err(fault)?;
         let aqm = up.aqm.resolve(buffer_bytes(buffer)).map_err(|error| fault(error.0))?;
-        Ok(Some(LinkConfig { aqm, ack_filter: up.ack_filter, ..LinkConfig::drop_tail(rate, buffer) }))
+        Ok(Some(Box::new(LinkConfig { aqm, ack_filter: up.ack_filter, ..LinkConfig::drop_tail(rate, buffer) })))
     }
 }

@@ -162,7 +162,7 @@ impl<'a> Checker<'a> {
             let own = result.flows.iter().enumerate().filter(ends_here);
             let (bytes, mss) = own
                 .fold((0, 0), |(bytes, mss), (index, flow)| (bytes + flow.bytes, mss.max(self.setup.flows[index].mss)));
-            let Some(config) = self.setup.links.iter().chain(&self.setup.up).nth(link) else { continue };
+            let Some(config) = self.setup.links.iter().chain(self.setup.up.as_deref()).nth(link) else { continue };
             // Any part of the packet being sent at the start of the interval, and of the last one, may count.
             let max = self.capacity_bytes(link, config, from_s, to_s) + 2.0 * f64::from(mss + 100);
             self.claim(bytes as f64 <= max, || {

@@ -323,7 +323,7 @@ pub fn setup(seed: u64, case: u64) -> Setup {
         setup.flows.push(flow);
     }
     if setup.path.ack_aggregation == AckAggregation::None && dice.one_in(3) {
-        setup.up = Some(dice.up(rate, rtt));
+        setup.up = Some(Box::new(dice.up(rate, rtt)));
         for flow in setup.flows.iter_mut().filter(|flow| flow.access.is_none()) {
             flow.is_upload = dice.one_in(3);
         }
