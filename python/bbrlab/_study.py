@@ -156,7 +156,8 @@ def advise(
 
     `measurement` is a file with the output of `ss -tin` or `iperf3 -J`, or TCP_INFO as CSV. An unknown `rate`, `rtt`, `buffer`,
     `loss` or number of `rivals` may be a range, "20mbit..50mbit". `population` replaces all of them. Other keywords are keys of
-    the scenario language that apply to every path (`aqm`, `policer`, …). Raises `ScenarioError` for values that are not accepted.
+    the scenario language that apply to every path (`aqm`, `policer`, …); `path="starlink"` is a typical path by name, whose
+    values the others replace. Raises `ScenarioError` for values that are not accepted.
     """
     known = {"rate": rate, "rtt": rtt, "buffer": buffer, "loss": loss, "rivals": rivals}
     given = {name: str(value) for name, value in known.items() if value is not None}

@@ -30,10 +30,14 @@ const DRAWS_JUDGED: u64 = 8;
         bbrlab advise --rate 50mbit --rtt 40ms --loss 0.5%\n  \
         bbrlab advise --rate 20mbit..100mbit --rtt 20ms..80ms --buffer 0.2bdp..1bdp --rivals 0..2\n  \
         ss -tin | bbrlab advise --from -\n  \
+        bbrlab advise --path starlink\n  \
         bbrlab advise --from live\n\n\
         Give an unknown value as a range, LOW..HIGH; each draw takes one value from it. Exit status with --judge: 1 if the advice \
         reaches less than 98 % of the score of the best choice in hindsight.")]
 pub struct AdviseArgs {
+    /// A typical path by name, as in starlink; the flags below replace its own values. `bbrlab list paths` has the names
+    #[arg(long, value_name = "NAME", help_heading = "Path")]
+    pub path: Option<String>,
     /// Bottleneck rate, or a range: 20mbit, 5mbit..50mbit
     #[arg(long, value_name = "RATE", allow_hyphen_values = true, help_heading = "Path")]
     pub rate: Option<String>,
@@ -63,7 +67,7 @@ pub struct AdviseArgs {
     #[arg(long, value_name = "TIME", requires = "from", help_heading = "Path")]
     pub watch: Option<String>,
     /// Population in TOML: [[path]] tables with rate, rtt, buffer, loss, rivals, rival_flows, weight
-    #[arg(long, value_name = "FILE.toml", conflicts_with_all = ["from", "rate", "rtt", "buffer", "loss", "rivals", "rival_flows", "trace", "demand"], help_heading = "Path")]
+    #[arg(long, value_name = "FILE.toml", conflicts_with_all = ["from", "path", "rate", "rtt", "buffer", "loss", "rivals", "rival_flows", "trace", "demand"], help_heading = "Path")]
     pub population: Option<std::path::PathBuf>,
 
     /// Algorithm in use now, in the syntax of --flow; all others are compared with it [default: the one in the --from
@@ -194,6 +198,7 @@ fn request(args: &AdviseArgs) -> Result<Request, Error> {
     if args.judge.is_some() {
         return Ok(request);
     }
+    request.conditions.extend(args.path.iter().map(|name| ("path".to_owned(), name.clone())));
     for (key, text) in args.conditions.overrides() {
         if key == "trace" {
             let text_of = crate::scenario::trace_reader(text).map_err(Error::flag("--trace"))?;

@@ -19,7 +19,7 @@ const ROUNDS: f64 = 60.0;
 /// Maximum duration of a run. Ours.
 const LONGEST_S: f64 = 60.0;
 /// Bytes on the wire of a full packet.
-const PACKET: f64 = 1514.0;
+pub(crate) const PACKET: f64 = 1514.0;
 /// Paths drawn for each one that is to resemble a measurement. Ours.
 pub(crate) const ALTERNATIVES: usize = 24;
 /// Step of an additive sequence whose points are the most evenly spread. Source: the golden ratio's inverse.
@@ -481,6 +481,11 @@ impl Path {
     pub fn scenario(&self, conditions: &Conditions, flow: &str, seed: u64) -> Result<Scenario> {
         let mut scenario = Scenario { seed, ..Scenario::default() };
         let mut set = |key: &str, text: String| scenario.set(key, &text);
+        // A typical path has values of its own; those of this path and of the other keys replace them.
+        let (typical, keys): (Vec<_>, Vec<_>) = conditions.keys.iter().partition(|(key, _)| key == "path");
+        for (key, text) in typical {
+            set(key, text.clone())?;
+        }
         match &conditions.trace {
             Some((name, _)) => set("trace", name.clone())?,
             None => set("rate", format!("{}bit", self.rate_bps.round()))?,
@@ -499,7 +504,7 @@ impl Path {
         }
         set("duration", format!("{}ms", (conditions.seconds(self) * 1e3).round().max(1.0)))?;
         set("sample", "0s".to_owned())?;
-        for (key, text) in &conditions.keys {
+        for (key, text) in keys {
             set(key, text.clone())?;
         }
         Ok(scenario)

@@ -3,7 +3,7 @@
 
 use bbrlab_report::Report;
 use bbrlab_sim::link::DeliveryTrace;
-use bbrlab_sim::scenario::{DemandLink, FlowSpec, Scenario, Schedule, TimeSpan};
+use bbrlab_sim::scenario::{BitRate, BufferSize, DemandLink, FlowSpec, Preset, Scenario, Schedule, TimeSpan};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -11,12 +11,14 @@ use super::policy::conditions;
 use super::{Advice, DRAWS_GROW, Figure, Question, advise_until_stable, page};
 use crate::choose::objective::Objective;
 use crate::measured::Evidence;
-use crate::paths::{Conditions, Kind, KindSpec, Population};
+use crate::paths::{Conditions, Kind, KindSpec, PACKET, Population};
 use crate::{Error, Result};
 
 /// Number of paths drawn if anything is uncertain, and of runs if everything is known.
 const DRAWS: u64 = 24;
 const DRAWS_KNOWN: u64 = 8;
+/// Duration of a run on a typical path that changes over time. Ours: four of Starlink's intervals.
+const STEPS_LAST: &str = "60s";
 /// Candidates without others named.
 const CANDIDATES: [&str; 3] = ["bbr1", "bbr3", "cubic"];
 
@@ -36,7 +38,8 @@ pub struct Request {
     pub rivals: Option<String>,
     /// Algorithms of the competing flows, in the syntax of `--flow`; each flow uses one at random.
     pub rival_flows: Option<Vec<String>>,
-    /// Keys of the scenario that apply to every path: `aqm`, `policer`, `schedule`, …
+    /// Keys of the scenario that apply to every path: `aqm`, `policer`, `schedule`, …; `path` is a typical path by name, whose rate,
+    /// RTT, buffer and loss replace those that the request does not have.
     pub conditions: Vec<(String, String)>,
     /// Delivery trace that replaces the rate: its name and its text.
     #[serde(skip)]
@@ -96,6 +99,30 @@ pub struct Answer {
 impl Request {
     /// Reads the request.
     pub fn prepare(&self) -> Result<Prepared> {
+        match self.conditions.iter().find(|(key, _)| key == "path") {
+            Some((_, name)) => self.on_path(name)?.prepared(),
+            None => self.prepared(),
+        }
+    }
+
+    /// The same request on a typical path: the path's values where the request has none.
+    fn on_path(&self, name: &str) -> Result<Self> {
+        let path = Preset::named(name).map_err(|error| Error::at("path")(Error::Value(error.to_string())))?;
+        let mut request = self.clone();
+        let own = |key: &str| path.keys.iter().find(|(own, _)| own == key).map(|(_, text)| text.clone());
+        let rate = own("rate");
+        request.buffer = request.buffer.or_else(|| own("buffer").map(|text| drain_time(&text, rate.as_deref())));
+        request.rate = request.rate.or(rate);
+        request.rtt = request.rtt.or_else(|| own("rtt"));
+        request.loss = request.loss.or_else(|| own("loss"));
+        let has_steps = own("schedule").is_some() && !self.conditions.iter().any(|(key, _)| key == "schedule");
+        if has_steps && request.duration.is_none() {
+            request.duration = Some(STEPS_LAST.to_owned());
+        }
+        Ok(request)
+    }
+
+    fn prepared(&self) -> Result<Prepared> {
         let objective = self.objective()?;
         let conditions = self.conditions()?;
         let (population, said, measured) = self.paths(&conditions)?;
@@ -215,6 +242,17 @@ impl Request {
     }
 }
 
+/// A buffer in packets as the time in which the link drains it, since `advise` knows buffers as volumes of time or in BDP.
+fn drain_time(buffer: &str, rate: Option<&str>) -> String {
+    match (buffer.parse(), rate.map(str::parse::<BitRate>)) {
+        (Ok(BufferSize::Packets(packets)), Some(Ok(rate))) => {
+            let time = rate.rate().time_for(packets.saturating_mul(PACKET as u64));
+            TimeSpan(time.as_nanos()).to_string()
+        }
+        _ => buffer.to_owned(),
+    }
+}
+
 /// Rate of a trace, or the maximum of a link that grants rate by demand; it becomes the paths' rate.
 fn own_rate(conditions: &Conditions) -> Result<Option<String>> {
     if let Some((name, text)) = &conditions.trace {
@@ -277,5 +315,44 @@ impl Answer {
     /// Returns the page; the caller adds its command.
     pub fn report(&self, version: &str) -> Report {
         page::report(self, version)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn on(conditions: &[(&str, &str)]) -> Request {
+        let conditions = conditions.iter().map(|(key, text)| ((*key).to_owned(), (*text).to_owned())).collect();
+        Request { conditions, seed: 1, ..Request::default() }
+    }
+
+    #[test]
+    fn a_typical_path_gives_what_the_request_does_not() {
+        let prepared =
+            Request { rtt: Some("30ms".to_owned()), ..on(&[("path", "wifi"), ("jitter", "1ms")]) }.prepare().unwrap();
+        let path = prepared.population.draw(1, 0);
+        assert_eq!((path.rate_bps, path.rtt_s), (150e6, 0.03));
+        let scenario = path.scenario(&prepared.conditions, "bbr3", 1).unwrap();
+        let whole = serde_json::to_value(&scenario).unwrap();
+        assert_eq!(whole["ack_aggregation"], "5ms", "the preset's own key");
+        assert_eq!((&whole["jitter"], &whole["rtt"]), (&"1ms".into(), &"30ms".into()), "a value beside it");
+        assert!(!path.rivals.is_empty() || prepared.population.has_rivals());
+    }
+
+    #[test]
+    fn every_typical_path_can_be_asked_about() {
+        for preset in bbrlab_sim::scenario::PRESETS.iter() {
+            let prepared =
+                on(&[("path", preset.name)]).prepare().unwrap_or_else(|error| panic!("{}: {error}", preset.name));
+            let path = prepared.population.draw(1, 0);
+            let scenario = path.scenario(&prepared.conditions, "bbr3", 1).unwrap();
+            assert!(scenario.resolve().is_ok(), "{}", preset.name);
+            let is_long = preset.keys.iter().any(|(key, _)| key == "schedule");
+            assert_eq!(prepared.conditions.duration_s, is_long.then_some(60.0), "{}", preset.name);
+        }
+        // 100 packets at 10 Gbit/s.
+        assert_eq!(drain_time("100p", Some("10gbit")), "121.12us");
+        assert!(on(&[("path", "starlnk")]).prepare().unwrap_err().to_string().contains("did you mean starlink?"));
     }
 }
