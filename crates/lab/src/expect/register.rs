@@ -9,7 +9,7 @@ use super::flow::{FlowView, GroupView, LinkView, probe_rtt_scatter_s};
 use super::run::RunView;
 use super::{Curve, objective, population, series};
 use crate::{Error, Result};
-use bbrlab_sim::record::result::{Distribution, FlowResult, ProbeResult, VideoResult};
+use bbrlab_sim::record::result::{Distribution, FlowResult, ProbeResult, UpLink, VideoResult};
 use bbrlab_stats::known_mean;
 use bbrlab_stats::quantile::interpolated_percentile;
 
@@ -71,6 +71,10 @@ fn probe_ms(run: &RunView, figure: impl Fn(&Distribution) -> f64) -> f64 {
     probe(run, |probe| probe.rtt_ms.as_ref().map(&figure))
 }
 
+fn up(run: &RunView, figure: impl Fn(&UpLink) -> f64) -> f64 {
+    run.output.result.up.as_deref().map_or(f64::NAN, figure)
+}
+
 fn run_figures(engine: &mut Engine) {
     engine
         .register_fn("goodput_mbps", |run: &mut RunView| run.output.result.total_goodput_bps() / 1e6)
@@ -91,6 +95,10 @@ fn run_figures(engine: &mut Engine) {
         .register_fn("probe_p99_ms", |run: &mut RunView| probe_ms(run, |rtt| rtt.p99))
         .register_fn("probe_loss_ratio", |run: &mut RunView| probe(run, |probe| Some(probe.loss_ratio)))
         .register_fn("rpm", |run: &mut RunView| probe(run, |probe| Some(probe.rpm.as_ref()?.rpm)))
+        .register_fn("up_utilisation", |run: &mut RunView| up(run, |link| link.utilisation))
+        .register_fn("up_drop_ratio", |run: &mut RunView| up(run, |link| link.drop_ratio))
+        .register_fn("up_queue_p50_ms", |run: &mut RunView| up(run, |link| link.queue_ms.p50))
+        .register_fn("up_queue_p95_ms", |run: &mut RunView| up(run, |link| link.queue_ms.p95))
         .register_fn("rate_mbps", |run: &mut RunView| run.rate_mbps())
         .register_fn("rtprop_ms", |run: &mut RunView| run.rtprop_ms())
         .register_fn("bdp_bytes", |run: &mut RunView| run.bdp_bytes())
