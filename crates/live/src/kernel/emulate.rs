@@ -25,7 +25,7 @@ pub const MTU: u32 = 1500;
 /// Direction of the data, and so of the bottleneck; the other direction carries the ACKs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Direction {
-    /// Each direction has a bottleneck of its own.
+    /// Each direction has a bottleneck of its own; with a link of `up`, that is the one from the command to the server.
     #[default]
     Both,
     /// From the server to the command.
@@ -74,7 +74,8 @@ pub fn emulate(job: EmulateRequest) -> Result<Report> {
     let environment = testbed.environment(notes);
     let keeper = job.command.prepare(&testbed)?;
     let start_ns = clock::now_ns();
-    let sampled_way = usize::from(job.direction == Direction::Down);
+    let has_up = job.direction == Direction::Both && setup.up.is_some();
+    let sampled_way = usize::from(job.direction == Direction::Down || has_up);
     let plan =
         EmulatorConfig { start_ns, end: Time::NEVER, sample: None, sampled_way, offload, mtu: MTU, punctual: false };
     let running = testbed.start(plan, path(&setup, job.direction), FlowClassifier)?;
@@ -98,7 +99,11 @@ pub fn check(setup: &Setup, direction: Direction) -> Result<()> {
 /// Chooses the offload for these rates.
 pub fn offload_for(setup: &Setup) -> Offload {
     let fast = |service: &Service| service.nominal_rate().as_bits_per_sec() >= SUPER_FROM_BPS;
-    if setup.links.iter().all(|link| fast(&link.service)) { Offload::SuperPackets } else { Offload::Packets }
+    if setup.links.iter().chain(setup.up.as_deref()).all(|link| fast(&link.service)) {
+        Offload::SuperPackets
+    } else {
+        Offload::Packets
+    }
 }
 
 fn path(setup: &Setup, direction: Direction) -> EmulatedPath {

@@ -149,14 +149,19 @@ impl<D: PathPacket, A: PathPacket> Path<D, A> {
         )
     }
 
-    /// Creates a path with data in both directions, over links of the same kind with independent random numbers.
+    /// Creates a path with data in both directions: over links of the same kind with independent random numbers, or, with a link
+    /// of `up`, over that from left to right and over the others from right to left.
     pub fn both_ways(setup: &Setup, users: FlowSharing) -> Self {
-        let reverse = Setup { seed: setup.seed ^ (1 << 63), ..setup.clone() };
-        Self::of(
-            setup,
-            OneWay::for_data(setup, Direction::Forward, users),
-            OneWay::for_data(&reverse, Direction::Reverse, users),
-        )
+        let mut other = Setup { seed: setup.seed ^ (1 << 63), ..setup.clone() };
+        let Some(up) = other.up.take() else {
+            let forward = OneWay::for_data(setup, Direction::Forward, users);
+            return Self::of(setup, forward, OneWay::for_data(&other, Direction::Reverse, users));
+        };
+        (other.links, other.bottleneck) = (vec![*up], 0);
+        other.flows.iter_mut().for_each(|flow| flow.links = (0, 1));
+        let mut forward = OneWay::for_data(&other, Direction::Forward, users);
+        forward.keep_links();
+        Self::of(setup, forward, OneWay::for_data(setup, Direction::Reverse, users))
     }
 
     fn of(setup: &Setup, forward: OneWay<D>, reverse: OneWay<A>) -> Self {

@@ -36,6 +36,8 @@ pub struct OneWay<P: PathPacket> {
     holds: Vec<AckHold<P>>,
     loss: LossModel,
     carries_acks: bool,
+    /// True if its links are not those that a schedule changes: the one of `up`.
+    keeps_links: bool,
     dropped: Vec<u32>,
 }
 
@@ -87,7 +89,7 @@ impl<P: PathPacket> OneWay<P> {
         direction.carries_acks = true;
         if let Some(up) = &setup.up {
             direction.links.push(Link::new(up, seed(setup.seed, UP_STREAM)));
-            (direction.shared, direction.bottleneck) = (1, 0);
+            (direction.shared, direction.keeps_links) = (1, true);
             direction.routes.iter_mut().for_each(|route| route.past = 1);
             direction.agenda = TimerTree::new(1 + direction.lines.len());
         }
@@ -95,6 +97,11 @@ impl<P: PathPacket> OneWay<P> {
             direction.holds = direction.lines.iter().map(|_| AckHold::new(setup.path.ack_aggregation)).collect();
         }
         direction
+    }
+
+    /// Exempts its links from changes by a schedule.
+    pub(super) const fn keep_links(&mut self) {
+        self.keeps_links = true;
     }
 
     fn bare(setup: &Setup, half: Direction, path: &PathSetup, users: FlowSharing, own_seed: u64) -> Self {
@@ -128,6 +135,7 @@ impl<P: PathPacket> OneWay<P> {
             holds: Vec::new(),
             loss: LossModel::new(Loss::None, 0),
             carries_acks: false,
+            keeps_links: false,
             dropped: Vec::new(),
         }
     }
@@ -341,7 +349,7 @@ impl<P: PathPacket> OneWay<P> {
                     self.lines[route.line].set_delay(self.half.of(route.rtt(rtt)));
                 }
             }
-            _ if self.carries_acks => {}
+            _ if self.keeps_links => {}
             _ => {
                 let Some(changed) = self.links[..self.shared].get_mut(link) else { return };
                 match what {
