@@ -37,7 +37,7 @@ pub struct OneWay<P: PathPacket> {
     loss: LossModel,
     carries_acks: bool,
     /// True if its links are not those that a schedule changes: the one of `up`.
-    keeps_links: bool,
+    pub(super) keeps_links: bool,
     dropped: Vec<u32>,
 }
 
@@ -97,11 +97,6 @@ impl<P: PathPacket> OneWay<P> {
             direction.holds = direction.lines.iter().map(|_| AckHold::new(setup.path.ack_aggregation)).collect();
         }
         direction
-    }
-
-    /// Exempts its links from changes by a schedule.
-    pub(super) const fn keep_links(&mut self) {
-        self.keeps_links = true;
     }
 
     fn bare(setup: &Setup, half: Direction, path: &PathSetup, users: FlowSharing, own_seed: u64) -> Self {
