@@ -227,8 +227,15 @@ impl Flow {
     }
 
     /// Ends an ACK once its losses have been reported.
-    #[inline]
+    #[inline(always)] // asked for at every call, and once an ACK it is to be done
     fn end_ack(&mut self) {
+        if self.open.is_some() {
+            self.end_open_ack();
+        }
+    }
+
+    #[inline(never)]
+    fn end_open_ack(&mut self) {
         if let Some(open) = self.open.take() {
             self.cc.on_ack(open, &AckInfo::NONE);
         }
