@@ -93,6 +93,9 @@ pub fn check(setup: &Setup, direction: Direction) -> Result<()> {
     if has_acks && direction == Direction::Both {
         return Err(Error::NoAckDirection);
     }
+    if setup.up.as_ref().is_some_and(|up| up.ack_filter) {
+        return Err(Error::NoAckFilter);
+    }
     Ok(())
 }
 
