@@ -30,6 +30,7 @@ pub fn refused_by_playground(whole: &Scenario) -> Option<(&'static str, &'static
     let rules = [
         (whole.on != Backend::Sim, "--on", "a browser has no kernel; write sim"),
         (whole.repeat > 1, "--repeat", "a page shows one seed; write 1, or use bbrlab run"),
+        (whole.up.is_some(), "--up", "a page draws no queue on the reverse path; leave it out, or use bbrlab run"),
         (has_trace, "--trace", "a page reads no files; write a rate, or use bbrlab run"),
     ];
     rules.into_iter().find(|(is_refused, ..)| *is_refused).map(|(_, flag, rule)| (flag, rule))
