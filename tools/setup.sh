@@ -53,7 +53,8 @@ bc               bc                               bc                     bc     
 xz               xz-utils                         xz                     xz              xz                         xz
 mmdebstrap       mmdebstrap                       -                      -               -                          -
 buildah          buildah                          buildah                buildah         buildah                    -
-podman           podman,crun                      podman                 podman          podman                     -
+podman           podman,uidmap                    podman                 podman          podman                     -
+runc             runc                             runc                   runc            runc                       -
 go               golang-go                        golang                 go              go                         go
 node             nodejs                           nodejs                 nodejs          nodejs                     node
 npm              npm                              nodejs-npm             npm             npm                        node
@@ -393,7 +394,7 @@ needs_of() {
             need_target aarch64-unknown-linux-gnu
             ;;
         release)
-            for program in cmake python3 objdump mmdebstrap buildah podman qemu-aarch64; do
+            for program in cmake python3 objdump mmdebstrap buildah podman runc qemu-aarch64; do
                 need $program
             done
             need_loader
