@@ -267,8 +267,10 @@ instructions: ## what a simulation costs in instructions, against its limits (va
 fuzz: ## each fuzz target for FUZZ_SECONDS (20)
 	fuzz/run.sh $(FUZZ_SECONDS)
 
-grafana: checked ## the dashboard's form, and its queries against a Prometheus that scrapes the exporter
+grafana: checked ## the dashboard's form, and its queries against a Prometheus that scrapes the exporter; the alerts' rules
+	@tools/setup.sh grafana
 	python3 tools/grafana.py
+	PATH=$$PATH:out/tools promtool check rules contrib/alerts.yml
 
 chance: ## every step of make ci 20 times, half of them beside two busy processes: no failure by chance (many hours)
 	tools/chance.sh $(filter-out bpf kernels,$(TEST_STEPS) $(REST_STEPS))

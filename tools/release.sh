@@ -51,7 +51,9 @@ build() {
     web
     local linker=()
     case $1 in *-musl) linker=(--config "target.$1.linker='rust-lld'") ;; esac
-    RUSTFLAGS="$remap -Cstrip=symbols" cargo build --quiet --locked --profile dist -p bbrlab --features "$2" --target "$1" "${linker[@]}"
+    # C in libraries: libbpf and the cryptography of QUIC.
+    CFLAGS="-ffile-prefix-map=$target=target -ffile-prefix-map=$registry=registry" RUSTFLAGS="$remap -Cstrip=symbols" \
+        cargo build --quiet --locked --profile dist -p bbrlab --features "$2" --target "$1" "${linker[@]}"
 }
 
 # papers COMMAND DIR: licences, man page, completions and units
@@ -309,7 +311,7 @@ try_foreign_wheel() {
 sbom() {
     cargo_tool cargo-cyclonedx 0.5.9
     cargo cyclonedx --manifest-path crates/cli/Cargo.toml --format json --features tune,host,quic --override-filename "bbrlab-$version.cdx" --quiet
-    mv "crates/cli/bbrlab-$version.cdx.json" "$out/"
+    sed "s,file://$root/,file:///,g" "crates/cli/bbrlab-$version.cdx.json" >"$out/bbrlab-$version.cdx.json"
     find crates bpf -name "bbrlab-$version.cdx.json" -delete
     python3 -c "import json, sys; print('release:', len(json.load(open(sys.argv[1]))['components']), 'components in the SBOM')" "$out/bbrlab-$version.cdx.json"
 }
