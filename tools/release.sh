@@ -323,34 +323,37 @@ sums() {
 
 # cargo_tool NAME VERSION: a cargo command in a directory of its own
 cargo_tool() {
-    [ -x "out/tools/bin/$1" ] || cargo install --quiet --locked --root out/tools "$1@$2"
+    [ -x "out/tools/bin/${1%-cli}" ] || cargo install --quiet --locked --root out/tools "$1@$2"
     PATH=$root/out/tools/bin:$PATH
 }
 
 check() {
-    local name system
+    local name system oldest
     grep -q "^## \[$version\]" CHANGELOG.md || fail "CHANGELOG.md has no section for $version"
     [ -e "tests/compat/$version/result.json" ] || fail "tests/compat/$version keeps no results of this version"
     cargo_tool cargo-deny 0.20.2
-    cargo deny --offline check licenses bans sources
+    cargo deny --offline --log-level error check --hide-inclusion-graph -A duplicate licenses bans sources
     cargo_tool cargo-machete 0.9.2
-    cargo machete crates
+    cargo machete crates >"$scratch/said" 2>&1 || { cat "$scratch/said" >&2; fail "unused dependencies"; }
+    cargo_tool typos-cli 1.52.0
+    typos
+    say "no dependency is unused, no word is misspelt"
     # Nothing in these needs Linux.
-    for system in x86_64-pc-windows-gnu aarch64-apple-darwin; do
+    for system in x86_64-pc-windows-gnu x86_64-apple-darwin aarch64-apple-darwin; do
         rustup target add "$system" >/dev/null 2>&1 || fail "no Rust library for $system"
         for name in core stats sim report web; do cargo check --quiet --locked -p "bbrlab-$name" --target "$system"; done
         say "core, stats, sim, report and web pass cargo check for $system"
     done
-    local oldest
     oldest=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' crates/core/Cargo.toml)
     rustup toolchain install --profile minimal "$oldest" >/dev/null 2>&1 || fail "no Rust $oldest"
     CARGO_TARGET_DIR=$target/oldest cargo "+$oldest" check --quiet --manifest-path examples/own-algorithm/Cargo.toml
     say "core builds with Rust $oldest"
     cat <<END
 By hand, by a maintainer:
-  1. the date of $version in CHANGELOG.md; a signed tag v$version, pushed: release.yml builds, signs and drafts
-  2. publish the draft; approve the jobs crates.io and PyPI; the first time cargo publish, in the order of \`tools/release.sh crates\`
-  3. the findings in docs/upstream, to the trackers named in them
+  1. cargo deny check advisories, which fetches their database
+  2. the date of $version in CHANGELOG.md; a signed tag v$version, pushed: release.yml builds, signs and drafts
+  3. publish the draft; approve the jobs crates.io and PyPI; the first time cargo publish, in the order of \`tools/release.sh crates\`
+  4. the findings in docs/upstream, to the trackers named in them
 END
 }
 
