@@ -258,8 +258,8 @@ release: ## what is released, in out/release: crates, static archives, .deb, OCI
 	@tools/setup.sh release
 	tools/release.sh
 
-release-check: release workflows ## the same, then licences, unused dependencies, other systems, the oldest compiler; what remains to be done by hand
-	tools/release.sh check
+release-check: release workflows grafana ## the same, then equal bytes from another folder, licences, unused dependencies, words, other systems, the oldest compiler; what remains to be done by hand
+	tools/release.sh again check
 
 instructions: ## what a simulation costs in instructions, against its limits (valgrind; no wall clock)
 	python3 tools/bench.py --gate

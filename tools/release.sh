@@ -6,12 +6,9 @@
 #   deb       a Debian package for this architecture; installed, used, removed and purged in a chroot
 #   image     an OCI image of the static command; run rootless
 #   wheels    Python packages for both architectures, and the sources; installed in a fresh environment
-#   sbom      the dependencies of the command, as CycloneDX
-#   sums      SHA256SUMS of all of it
-# and, not among all:
-#   check     changelog, kept results, licences, unused dependencies, spelling, other systems, the oldest compiler
-#   again     crates, x86-64 archive and Debian package once more, in a clone elsewhere: the same bytes
-#   pack      what `again` compares, untried
+#   sbom      the dependencies of the command, as CycloneDX; sums: SHA256SUMS of all of it
+#   check     not among all: changelog, kept results, licences, unused dependencies, words, other systems, the oldest compiler
+#   again     not among all: crates, x86-64 archive and Debian package in a clone elsewhere (`pack`): the same bytes
 # Equal sources and tools give equal bytes: the date is the commit's, and no path of this machine is in the files.
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 set -euo pipefail
@@ -381,7 +378,7 @@ for part; do
     case $part in
         crates | archives | deb | image | wheels | sbom | sums | check | again | pack) "$part" ;;
         *)
-            sed -n '2,15s/^# //p' "$0" >&2
+            sed -n '2,11s/^# //p' "$0" >&2
             exit 2
             ;;
     esac
