@@ -12,6 +12,7 @@
 # Equal sources and tools give equal bytes: the date is the commit's, and no path of this machine is in the files.
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 set -euo pipefail
+umask 022
 cd "$(dirname "$0")/.."
 
 root=$PWD
@@ -127,23 +128,23 @@ archives() {
 try_archive() {
     local place=$scratch/tried run=()
     rm -rf "$place" && mkdir "$place" && tar xzf "$out/$2.tar.gz" -C "$place"
-    [ "$1" = "$(uname -m)" ] || run=("qemu-$1")
-    cd "$place/$2"
-    env -i "${run[@]/#/$(dirname "$(command -v "${run[0]:-true}")")/}" ./bbrlab --version | grep -qx "bbrlab $version" || fail "$2: another version"
-    env -i "${run[@]/#/$(dirname "$(command -v "${run[0]:-true}")")/}" ./bbrlab run --duration 5s --flow bbr3 | grep -q '^bbr3#0' || fail "$2: run"
-    cd "$root"
+    [ "$1" = "$(uname -m)" ] || run=("$(command -v "qemu-$1")") || fail "no qemu-$1 to try $2"
+    run+=("$place/$2/bbrlab")
+    env -i "${run[@]}" --version | grep -qx "bbrlab $version" || fail "$2: another version"
+    env -i "${run[@]}" run --duration 5s --flow bbr3 | grep -q '^bbr3#0' || fail "$2: run"
 }
 
-deb_name=bbrlab_${version}_$(dpkg --print-architecture)
-
 deb() {
+    local file
     pack_deb
-    try_deb "$out/$deb_name.deb"
-    size "$out/$deb_name.deb"
+    file=$out/bbrlab_${version}_$(dpkg --print-architecture).deb
+    try_deb "$file"
+    size "$file"
 }
 
 pack_deb() {
-    local host tree=$scratch/$deb_name
+    local arch host tree=$scratch/deb
+    arch=$(dpkg --print-architecture) || fail "no dpkg: the Debian package is built on Debian"
     host=$(rustc -vV | sed -n 's/^host: //p')
     build "$host" tune,host,quic
     install -Dm755 "$target/$host/dist/bbrlab" "$tree/usr/bin/bbrlab"
@@ -169,18 +170,25 @@ License: Apache-2.0 or Expat
  The Apache License 2.0 is in /usr/share/common-licenses/Apache-2.0.
 $(sed 's/^$/./; s/^/ /' LICENSE-MIT)
 END
+    debian_control "$tree" "$arch"
+    find "$tree" -exec touch --no-dereference --date="@$SOURCE_DATE_EPOCH" {} +
+    dpkg-deb --root-owner-group -Zxz --threads-max=1 --build "$tree" "$out/bbrlab_${version}_$arch.deb" >/dev/null
+}
+
+# debian_control TREE ARCH: the package's fields and scripts
+debian_control() {
     # Symbols of the C library decide which one it needs.
     local libc
-    libc=$(objdump -T "$tree/usr/bin/bbrlab" | grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -n 1 | cut -d _ -f 2)
-    cat >"$tree/DEBIAN/control" <<END
+    libc=$(objdump -T "$1/usr/bin/bbrlab" | grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -n 1 | cut -d _ -f 2)
+    cat >"$1/DEBIAN/control" <<END
 Package: bbrlab
 Version: $version
-Architecture: $(dpkg --print-architecture)
+Architecture: $2
 Maintainer: The bbrlab contributors <noreply@bbrlab.invalid>
 Section: net
 Priority: optional
-Installed-Size: $(find "$tree" -type f -printf '%k\n' | awk '{ sum += $1 } END { print sum }')
-Depends: libc6 (>= $libc), libelf1 (>= 0.144) | libelf1t64, zlib1g
+Installed-Size: $(find "$1" -type f -printf '%s\n' | awk '{ sum += int(($1 + 1023) / 1024) } END { print sum }')
+Depends: libc6 (>= $libc), libgcc-s1, libelf1 (>= 0.144) | libelf1t64, zlib1g
 Homepage: https://github.com/bbrlab/bbrlab
 Description: BBR congestion control: simulate, compare, load, watch
  Every version of BBR beside CUBIC and Reno: in a simulator that agrees with
@@ -188,29 +196,27 @@ Description: BBR congestion control: simulate, compare, load, watch
  enabled: bbrlab-exporter serves metrics, bbrlab-policy applies a policy.
 END
     # What the command wrote at run time is the host's state: only purging removes it.
-    cat >"$tree/DEBIAN/postrm" <<'END'
+    cat >"$1/DEBIAN/postrm" <<'END'
 #!/bin/sh
 set -e
 if [ "$1" = purge ]; then rm -rf /var/lib/bbrlab /run/bbrlab; fi
 if [ -d /run/systemd/system ]; then systemctl daemon-reload >/dev/null || true; fi
 END
-    cat >"$tree/DEBIAN/prerm" <<'END'
+    cat >"$1/DEBIAN/prerm" <<'END'
 #!/bin/sh
 set -e
 if [ "$1" = remove ] && [ -d /run/systemd/system ]; then
     systemctl --now disable bbrlab-exporter.service bbrlab-policy.service >/dev/null 2>&1 || true
 fi
 END
-    chmod 755 "$tree"/DEBIAN/p*rm
-    find "$tree" -exec touch --no-dereference --date="@$SOURCE_DATE_EPOCH" {} +
-    dpkg-deb --root-owner-group -Zxz --build "$tree" "$out/$deb_name.deb" >/dev/null
+    chmod 755 "$1"/DEBIAN/p*rm
 }
 
 # try_deb FILE: in a chroot of the oldest Debian that it supports; purging leaves nothing
 try_deb() {
     [ "$(id -u)" -eq 0 ] || { say "the package is not tried: chroots need root"; return; }
     local chroot=$scratch/chroot
-    mmdebstrap --quiet --variant=minbase --include=libelf1,zlib1g bookworm "$chroot" >/dev/null 2>&1 || fail "no chroot"
+    mmdebstrap --quiet --variant=minbase --include=libelf1,zlib1g bookworm "$chroot" >/dev/null 2>&1 || fail "mmdebstrap makes no chroot of Debian 12; it needs a network"
     list() { (cd "$chroot" && find . -path ./var/lib/dpkg -prune -o -path ./var/log -prune -o -print | sort); }
     list >"$scratch/before"
     cp "$1" "$chroot/tmp/"
@@ -286,9 +292,9 @@ wheels() {
     "$scratch/venv/bin/pip" install --quiet --disable-pip-version-check --no-index --find-links "$out" --only-binary bbrlab "bbrlab==$version"
     (cd "$scratch" && venv/bin/python -c "$try_wheel")
     try_foreign_wheel
-    # The sources hold all that the extension compiles in.
+    # The sources hold all that the extension compiles in; their lock file names crates that they leave out.
     tar xzf "$out/bbrlab-$version.tar.gz" -C "$scratch"
-    CARGO_TARGET_DIR=$target/sdist cargo check --quiet --locked --manifest-path "$scratch/bbrlab-$version/crates/py/Cargo.toml"
+    CARGO_TARGET_DIR=$target/sdist cargo check --quiet --manifest-path "$scratch/bbrlab-$version/crates/py/Cargo.toml"
     for file in "$out"/bbrlab-*.whl "$out/bbrlab-$version.tar.gz"; do size "$file"; done
 }
 
@@ -299,7 +305,7 @@ print('release: wheel', bbrlab.__version__, 'on', platform.machine(), 'with Pyth
 try_foreign_wheel() {
     local arch=aarch64 debian=arm64 root=$scratch/foreign
     [ "$(uname -m)" != aarch64 ] || { arch=x86_64 debian=amd64; }
-    mmdebstrap --quiet --variant=extract --architectures="$debian" --include=python3-minimal,libpython3-stdlib bookworm "$root" >/dev/null 2>&1 || fail "no Python for $arch"
+    mmdebstrap --quiet --variant=extract --architectures="$debian" --include=python3-minimal,libpython3-stdlib bookworm "$root" >/dev/null 2>&1 || fail "mmdebstrap brings no Python for $arch; it needs a network"
     "$scratch/venv/bin/pip" install --quiet --disable-pip-version-check --no-index --find-links "$out" --target "$root/site" \
         --platform "manylinux_2_28_$arch" --only-binary :all: "bbrlab==$version"
     PYTHONPATH=$root/site "qemu-$arch" -L "$root" "$root/usr/bin/python3" -c "$try_wheel"
