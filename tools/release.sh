@@ -283,12 +283,12 @@ print(gzip.decompress(u.urlopen(u.Request(sys.argv[1], headers={'Accept-Encoding
 
 wheels() {
     local file
-    RUSTFLAGS="$remap -Cstrip=symbols" tools/python.sh wheel >/dev/null
+    RUSTFLAGS="$remap -Cstrip=symbols" tools/python.sh wheel >"$scratch/said" 2>&1 || { tail -n 40 "$scratch/said"; fail "no wheels"; }
     rm -f "$out"/bbrlab-*.whl
     cp out/wheels/* "$out/"
     python3 -m venv "$scratch/venv"
     "$scratch/venv/bin/pip" install --quiet --disable-pip-version-check twine
-    "$scratch/venv/bin/twine" check --strict "$out"/*.whl "$out/bbrlab-$version.tar.gz"
+    "$scratch/venv/bin/twine" --no-color check --strict "$out"/*.whl "$out/bbrlab-$version.tar.gz"
     "$scratch/venv/bin/pip" install --quiet --disable-pip-version-check --no-index --find-links "$out" --only-binary bbrlab "bbrlab==$version"
     (cd "$scratch" && venv/bin/python -c "$try_wheel")
     try_foreign_wheel
