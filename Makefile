@@ -258,8 +258,8 @@ release: ## what is released, in out/release: crates, static archives, .deb, OCI
 	@tools/setup.sh release
 	tools/release.sh
 
-release-check: release workflows ## the same, then licences, unused dependencies, other systems, the oldest compiler; what remains to be done by hand
-	tools/release.sh check
+release-check: release workflows grafana ## the same, then equal bytes from another folder, licences, unused dependencies, words, other systems, the oldest compiler; what remains to be done by hand
+	tools/release.sh again check
 
 instructions: ## what a simulation costs in instructions, against its limits (valgrind; no wall clock)
 	python3 tools/bench.py --gate
@@ -267,8 +267,10 @@ instructions: ## what a simulation costs in instructions, against its limits (va
 fuzz: ## each fuzz target for FUZZ_SECONDS (20)
 	fuzz/run.sh $(FUZZ_SECONDS)
 
-grafana: checked ## the dashboard's form, and its queries against a Prometheus that scrapes the exporter
+grafana: checked ## the dashboard's form, and its queries against a Prometheus that scrapes the exporter; the alerts' rules
+	@tools/setup.sh grafana
 	python3 tools/grafana.py
+	PATH=$$PATH:out/tools promtool check rules contrib/alerts.yml
 
 chance: ## every step of make ci 20 times, half of them beside two busy processes: no failure by chance (many hours)
 	tools/chance.sh $(filter-out bpf kernels,$(TEST_STEPS) $(REST_STEPS))

@@ -2,8 +2,7 @@
 """Checks contrib/grafana-dashboard.json: its form, and each query against a Prometheus that scrapes `bbrlab watch`.
 Use: `grafana.py [--form]`; --form checks the form only. Some connections over loopback give the exporter something to measure.
 Everything listens on loopback, on free ports, and ends with this program. Prints one line per fault; exit 1 if there is one.
-env: BBRLAB (target/release/bbrlab), PROMETHEUS (prometheus). Debian's package starts a service on all addresses when
-     it is installed; `apt-get download prometheus` and `dpkg -x` unpack it without.
+env: BBRLAB (target/release/bbrlab), PROMETHEUS (prometheus, or out/tools/prometheus, where tools/setup.sh unpacks it).
 """
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 
@@ -167,7 +166,7 @@ def answer_faults(board, port, exporter):
 def run_faults(board):
     """Starts exporter, traffic and Prometheus, and asks."""
     bbrlab = os.environ.get("BBRLAB", os.path.join(ROOT, "target/release/bbrlab"))
-    prometheus = shutil.which(os.environ.get("PROMETHEUS", "prometheus"))
+    prometheus = shutil.which(os.environ.get("PROMETHEUS", "prometheus")) or shutil.which(os.path.join(ROOT, "out/tools/prometheus"))
     if prometheus is None or not os.path.exists(bbrlab):
         sys.exit(f"grafana: {'no prometheus' if prometheus is None else f'no {bbrlab}'}; see tools/grafana.py --help")
     exporter_port, port = free_port(), free_port()

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Builds the Python package and tests it in an environment of its own, out/python.
 # usage: tools/python.sh wheel | test | api | site
-#   wheel  out/wheels: a wheel for Linux distributions since 2018 (manylinux_2_28), by maturin and zig, and the sources
+#   wheel  out/wheels: wheels for Linux distributions since 2018 (manylinux_2_28) on x86-64 and aarch64, by maturin and zig; the sources
 #   test   a wheel for this machine, installed; ruff, mypy, pytest, the notebooks, the reference
 #   api    out/python/api: the reference of the package that `test` installed, from its docstrings
 #   site   the same of a wheel for this machine, and out/python/notebooks: the notebooks with what their cells give
@@ -11,40 +11,53 @@ cd "$(dirname "$0")/.."
 env=$PWD/out/python
 python=$env/bin/python
 
-# A stamp in the environment says which requirements it has.
+# install REQUIREMENTS: an environment with exactly these; a stamp in it says which it has.
 install() {
     local stamp=$env/requirements.txt
-    cmp --quiet "$stamp" tests/python/requirements.txt && return
+    cmp --quiet "$stamp" "$1" && return
     rm -rf "$env"
     python3 -m venv "$env"
-    "$env/bin/pip" install --quiet --disable-pip-version-check -r tests/python/requirements.txt
-    cp tests/python/requirements.txt "$stamp"
+    "$env/bin/pip" install --quiet --disable-pip-version-check -r "$1"
+    cp "$1" "$stamp"
 }
 
 # build DIR OPTION…
 build() {
-    rm -rf "$1"
     PATH=$env/bin:$PATH VIRTUAL_ENV=$env "$env/bin/maturin" build --quiet --locked --out "$@"
 }
 
 # A wheel for this machine, installed. Optimised, with every assertion on, like the tests of Rust; they share what they build.
 own() {
-    build out/python/wheels --profile dev
+    rm -rf "$env/wheels"
+    build "$env/wheels" --profile dev
     "$env/bin/pip" install --quiet --disable-pip-version-check --force-reinstall --no-deps "$env"/wheels/*.whl
+}
+
+# Wheels of both architectures and the sources, by an environment with the tools of building alone.
+wheels() {
+    local arch
+    env=$PWD/out/python-build
+    mkdir -p out
+    grep -E '^(maturin|ziglang)==' tests/python/requirements.txt >out/python-build.txt
+    install out/python-build.txt
+    rm -rf out/wheels
+    for arch in x86_64 aarch64; do
+        build out/wheels --zig --compatibility manylinux_2_28 --target "$arch-unknown-linux-gnu"
+    done
+    "$env/bin/maturin" sdist --out out/wheels
 }
 
 api() {
     (cd "$env" && "$env/bin/pdoc" --docformat markdown --output-directory "$env/api" bbrlab bbrlab.aioquic bbrlab.gym)
 }
 
-install
 case ${1-} in
     wheel)
-        build out/wheels --zig --compatibility manylinux_2_28
-        "$env/bin/maturin" sdist --out out/wheels
+        wheels
         ls -l out/wheels
         ;;
     test)
+        install tests/python/requirements.txt
         own
         "$python" tools/python_types.py --check
         "$env/bin/ruff" check --quiet python tests/python
@@ -55,10 +68,12 @@ case ${1-} in
         api
         ;;
     api)
+        install tests/python/requirements.txt
         api
         echo "out/python/api/index.html"
         ;;
     site)
+        install tests/python/requirements.txt
         own
         api
         rm -rf "$env/notebooks"

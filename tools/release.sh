@@ -4,14 +4,15 @@
 #   crates    the published crates, in order; each unpacked elsewhere, built, tested and documented
 #   archives  a static command for x86-64 and aarch64, with man page, completions and units
 #   deb       a Debian package for this architecture; installed, used, removed and purged in a chroot
-#   image     an OCI image of the static command; run without network
+#   image     an OCI image of the static command; run rootless
 #   wheels    Python packages for both architectures, and the sources; installed in a fresh environment
-#   sbom      the dependencies of the command, as CycloneDX
-#   sums      SHA256SUMS of all of it
-#   check     not among all: changelog, kept results, licences, unused dependencies, other systems, the oldest compiler
+#   sbom      the dependencies of the command, as CycloneDX; sums: SHA256SUMS of all of it
+#   check     not among all: changelog, kept results, licences, unused dependencies, words, other systems, the oldest compiler
+#   again     not among all: crates, x86-64 archive and Debian package in a clone elsewhere (`pack`): the same bytes
 # Equal sources and tools give equal bytes: the date is the commit's, and no path of this machine is in the files.
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 set -euo pipefail
+umask 022
 cd "$(dirname "$0")/.."
 
 root=$PWD
@@ -22,6 +23,8 @@ registry=${CARGO_HOME:-$HOME/.cargo}/registry/src
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct 2>/dev/null || stat -c %Y Cargo.toml)
 export SOURCE_DATE_EPOCH
 scratch=$(mktemp -d)
+# Tests with fewer rights than ours find their files in it.
+chmod 711 "$scratch"
 trap 'rm -rf "$scratch"' EXIT
 mkdir -p "$out"
 
@@ -31,19 +34,24 @@ fail() { echo "release: $*" >&2; exit 1; }
 # size FILE: its name and size
 size() { say "$(basename "$1"), $(numfmt --to=si --suffix=B "$(stat -c %s "$1")")"; }
 
+# No path of this machine in what is built. The last prefix that fits counts: the target directory may be below the root.
+remap="--remap-path-prefix=$root=. --remap-path-prefix=$registry=registry --remap-path-prefix=$target=target"
+
 # The playground is inside the command.
-web() { [ -e out/web/index.html.gz ] || tools/web.sh >/dev/null; export BBRLAB_WEB=$root/out/web; }
+web() {
+    [ -z "${BBRLAB_WEB:-}" ] || return 0
+    CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS=$remap tools/web.sh >/dev/null
+    export BBRLAB_WEB=$root/out/web
+}
 
 # build TARGET FEATURES: the command, at $target/TARGET/dist/bbrlab
 build() {
-    local linker=CARGO_TARGET_${1^^}_LINKER
-    linker=${linker//-/_}
-    local flags="--remap-path-prefix=$root=. --remap-path-prefix=$registry=registry -Cstrip=symbols"
     web
-    case $1 in
-        *-musl) env "$linker=rust-lld" RUSTFLAGS="$flags" cargo build --quiet --locked --profile dist -p bbrlab --features "$2" --target "$1" ;;
-        *) RUSTFLAGS="$flags" cargo build --quiet --locked --profile dist -p bbrlab --features "$2" --target "$1" ;;
-    esac
+    local linker=()
+    case $1 in *-musl) linker=(--config "target.$1.linker='rust-lld'") ;; esac
+    # C in libraries: libbpf and the cryptography of QUIC.
+    CFLAGS="-ffile-prefix-map=$target=target -ffile-prefix-map=$registry=registry" RUSTFLAGS="$remap -Cstrip=symbols" \
+        cargo build --quiet --locked --profile dist -p bbrlab --features "$2" --target "$1" "${linker[@]}"
 }
 
 # papers COMMAND DIR: licences, man page, completions and units
@@ -57,29 +65,35 @@ papers() {
     install -m644 -t "$2/systemd" contrib/*.service
 }
 
-# pack DIR ARCHIVE: the same bytes for the same files
-pack() {
+# tarball DIR ARCHIVE: the same bytes for the same files
+tarball() {
     tar --create --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX \
         --directory "$(dirname "$1")" "$(basename "$1")" | gzip --no-name --best >"$2"
 }
 
+# What is published, in the order in which it can be.
+published=(bbrlab-core bbrlab-stats bbrlab-sim bbrlab-report bbrlab-quic)
+
+pack_crates() {
+    local name selected=()
+    for name in "${published[@]}"; do selected+=(-p "$name"); done
+    # Unless told otherwise, cargo builds each package from the others' packages, not from this workspace.
+    cargo package --quiet --locked --allow-dirty "$@" "${selected[@]}"
+    for name in "${published[@]}"; do cp "$target/package/$name-$version.crate" "$out/"; done
+}
+
 crates() {
-    local names=(bbrlab-core bbrlab-stats bbrlab-sim bbrlab-report bbrlab-quic) name
-    local selected=()
-    for name in "${names[@]}"; do selected+=(-p "$name"); done
-    # cargo builds each package from the others' packages, not from this workspace.
-    cargo package --quiet --locked --allow-dirty "${selected[@]}"
+    pack_crates
     # Packages that need each other are found without a registry.
-    local places=$scratch/crates
+    local name places=$scratch/crates
     mkdir -p "$places"
     printf '[patch.crates-io]\n' >"$scratch/patch.toml"
-    for name in "${names[@]}"; do
-        cp "$target/package/$name-$version.crate" "$out/"
+    for name in "${published[@]}"; do
         tar xzf "$out/$name-$version.crate" -C "$places"
         [ "$(find "$places/$name-$version" -maxdepth 1 -name README.md -o -maxdepth 1 -name 'LICENSE-*' | wc -l)" -eq 3 ] || fail "$name: no README or licence"
         printf '%s = { path = "%s" }\n' "$name" "$places/$name-$version" >>"$scratch/patch.toml"
     done
-    for name in "${names[@]}"; do
+    for name in "${published[@]}"; do
         (
             cd "$places/$name-$version"
             printf '\n[workspace]\n' >>Cargo.toml
@@ -91,17 +105,22 @@ crates() {
     done
 }
 
+# pack_archive ARCH
+pack_archive() {
+    local name=bbrlab-$version-$1-linux
+    build "$1-unknown-linux-musl" tune
+    # Man page and completions are those of the command that this machine runs.
+    papers "$target/x86_64-unknown-linux-musl/dist/bbrlab" "$scratch/$name"
+    install -m755 "$target/$1-unknown-linux-musl/dist/bbrlab" "$scratch/$name/"
+    tarball "$scratch/$name" "$out/$name.tar.gz"
+}
+
 archives() {
-    local arch name
+    local arch
     for arch in x86_64 aarch64; do
-        build "$arch-unknown-linux-musl" tune
-        name=bbrlab-$version-$arch-linux
-        rm -rf "${scratch:?}/$name"
-        papers "$target/x86_64-unknown-linux-musl/dist/bbrlab" "$scratch/$name"
-        install -m755 "$target/$arch-unknown-linux-musl/dist/bbrlab" "$scratch/$name/"
-        pack "$scratch/$name" "$out/$name.tar.gz"
-        try_archive "$arch" "$name"
-        size "$out/$name.tar.gz"
+        pack_archive "$arch"
+        try_archive "$arch" "bbrlab-$version-$arch-linux"
+        size "$out/bbrlab-$version-$arch-linux.tar.gz"
     done
 }
 
@@ -109,20 +128,26 @@ archives() {
 try_archive() {
     local place=$scratch/tried run=()
     rm -rf "$place" && mkdir "$place" && tar xzf "$out/$2.tar.gz" -C "$place"
-    [ "$1" = "$(uname -m)" ] || run=("qemu-$1")
-    cd "$place/$2"
-    env -i "${run[@]/#/$(dirname "$(command -v "${run[0]:-true}")")/}" ./bbrlab --version | grep -qx "bbrlab $version" || fail "$2: another version"
-    env -i "${run[@]/#/$(dirname "$(command -v "${run[0]:-true}")")/}" ./bbrlab run --duration 5s --flow bbr3 | grep -q '^bbr3#0' || fail "$2: run"
-    cd "$root"
+    [ "$1" = "$(uname -m)" ] || run=("$(command -v "qemu-$1")") || fail "no qemu-$1 to try $2"
+    run+=("$place/$2/bbrlab")
+    env -i "${run[@]}" --version | grep -qx "bbrlab $version" || fail "$2: another version"
+    env -i "${run[@]}" run --duration 5s --flow bbr3 | grep -q '^bbr3#0' || fail "$2: run"
 }
 
 deb() {
-    local arch tree name
-    arch=$(dpkg --print-architecture)
-    build "$(rustc -vV | sed -n 's/^host: //p')" tune,host,quic
-    name=bbrlab_${version}_$arch
-    tree=$scratch/$name
-    install -Dm755 "$target/$(rustc -vV | sed -n 's/^host: //p')/dist/bbrlab" "$tree/usr/bin/bbrlab"
+    local file
+    pack_deb
+    file=$out/bbrlab_${version}_$(dpkg --print-architecture).deb
+    try_deb "$file"
+    size "$file"
+}
+
+pack_deb() {
+    local arch host tree=$scratch/deb
+    arch=$(dpkg --print-architecture) || fail "no dpkg: the Debian package is built on Debian"
+    host=$(rustc -vV | sed -n 's/^host: //p')
+    build "$host" tune,host,quic
+    install -Dm755 "$target/$host/dist/bbrlab" "$tree/usr/bin/bbrlab"
     papers "$tree/usr/bin/bbrlab" "$scratch/papers"
     install -d "$tree"/usr/share/{doc/bbrlab,man/man1} "$tree/lib/systemd/system" "$tree/DEBIAN"
     gzip --no-name --best <"$scratch/papers/man/bbrlab.1" >"$tree/usr/share/man/man1/bbrlab.1.gz"
@@ -145,18 +170,25 @@ License: Apache-2.0 or Expat
  The Apache License 2.0 is in /usr/share/common-licenses/Apache-2.0.
 $(sed 's/^$/./; s/^/ /' LICENSE-MIT)
 END
+    debian_control "$tree" "$arch"
+    find "$tree" -exec touch --no-dereference --date="@$SOURCE_DATE_EPOCH" {} +
+    dpkg-deb --root-owner-group -Zxz --threads-max=1 --build "$tree" "$out/bbrlab_${version}_$arch.deb" >/dev/null
+}
+
+# debian_control TREE ARCH: the package's fields and scripts
+debian_control() {
     # Symbols of the C library decide which one it needs.
     local libc
-    libc=$(objdump -T "$tree/usr/bin/bbrlab" | grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -n 1 | cut -d _ -f 2)
-    cat >"$tree/DEBIAN/control" <<END
+    libc=$(objdump -T "$1/usr/bin/bbrlab" | grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -n 1 | cut -d _ -f 2)
+    cat >"$1/DEBIAN/control" <<END
 Package: bbrlab
 Version: $version
-Architecture: $arch
+Architecture: $2
 Maintainer: The bbrlab contributors <noreply@bbrlab.invalid>
 Section: net
 Priority: optional
-Installed-Size: $(du -sk --apparent-size "$tree" | cut -f 1)
-Depends: libc6 (>= $libc), libelf1 (>= 0.144) | libelf1t64, zlib1g
+Installed-Size: $(find "$1" -type f -printf '%s\n' | awk '{ sum += int(($1 + 1023) / 1024) } END { print sum }')
+Depends: libc6 (>= $libc), libgcc-s1, libelf1 (>= 0.144) | libelf1t64, zlib1g
 Homepage: https://github.com/bbrlab/bbrlab
 Description: BBR congestion control: simulate, compare, load, watch
  Every version of BBR beside CUBIC and Reno: in a simulator that agrees with
@@ -164,31 +196,27 @@ Description: BBR congestion control: simulate, compare, load, watch
  enabled: bbrlab-exporter serves metrics, bbrlab-policy applies a policy.
 END
     # What the command wrote at run time is the host's state: only purging removes it.
-    cat >"$tree/DEBIAN/postrm" <<'END'
+    cat >"$1/DEBIAN/postrm" <<'END'
 #!/bin/sh
 set -e
 if [ "$1" = purge ]; then rm -rf /var/lib/bbrlab /run/bbrlab; fi
 if [ -d /run/systemd/system ]; then systemctl daemon-reload >/dev/null || true; fi
 END
-    cat >"$tree/DEBIAN/prerm" <<'END'
+    cat >"$1/DEBIAN/prerm" <<'END'
 #!/bin/sh
 set -e
 if [ "$1" = remove ] && [ -d /run/systemd/system ]; then
     systemctl --now disable bbrlab-exporter.service bbrlab-policy.service >/dev/null 2>&1 || true
 fi
 END
-    chmod 755 "$tree"/DEBIAN/p*rm
-    find "$tree" -exec touch --no-dereference --date="@$SOURCE_DATE_EPOCH" {} +
-    dpkg-deb --root-owner-group -Zxz --build "$tree" "$out/$name.deb" >/dev/null
-    try_deb "$out/$name.deb"
-    size "$out/$name.deb"
+    chmod 755 "$1"/DEBIAN/p*rm
 }
 
 # try_deb FILE: in a chroot of the oldest Debian that it supports; purging leaves nothing
 try_deb() {
     [ "$(id -u)" -eq 0 ] || { say "the package is not tried: chroots need root"; return; }
     local chroot=$scratch/chroot
-    mmdebstrap --quiet --variant=minbase --include=libelf1,zlib1g bookworm "$chroot" >/dev/null 2>&1 || fail "no chroot"
+    mmdebstrap --quiet --variant=minbase --include=libelf1,zlib1g bookworm "$chroot" >/dev/null 2>&1 || fail "mmdebstrap makes no chroot of Debian 12; it needs a network"
     list() { (cd "$chroot" && find . -path ./var/lib/dpkg -prune -o -path ./var/log -prune -o -print | sort); }
     list >"$scratch/before"
     cp "$1" "$chroot/tmp/"
@@ -205,37 +233,88 @@ try_deb() {
 }
 
 image() {
-    local name=bbrlab-$version-oci-x86_64.tar store place
-    [ -e "$target/x86_64-unknown-linux-musl/dist/bbrlab" ] || build x86_64-unknown-linux-musl tune
+    local name=bbrlab-$version-oci-x86_64.tar store place=$scratch/context
+    build x86_64-unknown-linux-musl tune
     store=(--root "$scratch/store" --runroot "$scratch/run" --storage-driver vfs)
-    place=$scratch/context
-    mkdir -p "$place"
-    install -m755 "$target/x86_64-unknown-linux-musl/dist/bbrlab" "$place/bbrlab"
+    install -Dm755 -t "$place" "$target/x86_64-unknown-linux-musl/dist/bbrlab"
+    touch --date="@$SOURCE_DATE_EPOCH" "$place/bbrlab"
     buildah "${store[@]}" bud --quiet --isolation chroot --timestamp "$SOURCE_DATE_EPOCH" -t "bbrlab:$version" \
         -f contrib/Containerfile.static "$place" >/dev/null
     rm -f "$out/$name"
     buildah "${store[@]}" push --quiet "bbrlab:$version" "oci-archive:$out/$name:bbrlab:$version"
     [ "$(stat -c %s "$out/$name")" -le 60000000 ] || fail "$name is larger than 60 MB"
-    local run=(podman "${store[@]}" run --rm --network none --cgroups disabled "bbrlab:$version")
-    "${run[@]}" run --duration 5s --flow bbr3 | grep -q '^bbr3#0' || fail "the image does not run"
-    "${run[@]}" reproduce F8 | tail -n 1
+    try_image "$out/$name"
     size "$out/$name"
 }
 
+# rootless ARGUMENT…: podman without any right, in a home of its own; root becomes the user nobody
+rootless() {
+    local user=()
+    [ "$(id -u)" -ne 0 ] || user=(setpriv --reuid=65534 --regid=65534 --clear-groups)
+    # runc runs on every layout of control groups, crun only on the newer ones.
+    (cd "$scratch/home" && "${user[@]}" env -i PATH="$PATH" HOME="$scratch/home" XDG_RUNTIME_DIR="$scratch/home" \
+        podman --log-level fatal --storage-driver vfs --cgroup-manager cgroupfs --runtime runc "$@")
+}
+
+# try_image FILE: run, reproduce and play in rootless containers
+try_image() {
+    unshare --user true 2>/dev/null || fail "rootless containers need user namespaces, which this machine refuses"
+    install -d -m 700 "$scratch/home"
+    [ "$(id -u)" -ne 0 ] || chown 65534:65534 "$scratch/home"
+    rootless load --quiet <"$1" >/dev/null
+    local run=(rootless run --rm --network none "bbrlab:$version")
+    "${run[@]}" run --duration 5s --flow bbr3 | grep -q '^bbr3#0' || fail "the image does not run"
+    "${run[@]}" reproduce F8 >"$scratch/said" || fail "the image does not reproduce F8: $(tail -n 1 "$scratch/said")"
+    # The page is served on the loopback interface alone: the container shares the host's.
+    rootless run --rm --name play --network host "bbrlab:$version" play --no-open --port 0 >"$scratch/play" &
+    local address='' page=''
+    for _ in {1..100}; do
+        address=$(grep -om1 'http://127.0.0.1:[0-9]*/' "$scratch/play") && break
+        sleep 0.1
+    done
+    page=$(python3 -c "import gzip, sys, urllib.request as u
+print(gzip.decompress(u.urlopen(u.Request(sys.argv[1], headers={'Accept-Encoding': 'gzip'})).read()).decode())" "$address") || true
+    rootless kill --signal INT play >/dev/null
+    wait $! || true
+    rootless system migrate
+    [[ $page == *'<html'* ]] || fail "the image serves no playground"
+    say "the image runs, reproduces F8 and plays, rootless"
+}
+
 wheels() {
-    tools/python.sh wheel
+    local file
+    RUSTFLAGS="$remap -Cstrip=symbols" tools/python.sh wheel >"$scratch/said" 2>&1 || { tail -n 40 "$scratch/said"; fail "no wheels"; }
     rm -f "$out"/bbrlab-*.whl
     cp out/wheels/* "$out/"
     python3 -m venv "$scratch/venv"
-    "$scratch/venv/bin/pip" install --quiet --disable-pip-version-check --find-links "$out" "bbrlab==$version" twine
-    "$scratch/venv/bin/twine" check --strict "$out"/*.whl "$out/bbrlab-$version.tar.gz"
-    (cd "$scratch" && venv/bin/python -c "import bbrlab; run = bbrlab.run(flow=['bbr3'], duration='5s'); print(bbrlab.__version__, run.flows[0].goodput_bps)")
+    "$scratch/venv/bin/pip" install --quiet --disable-pip-version-check twine
+    "$scratch/venv/bin/twine" --no-color check --strict "$out"/*.whl "$out/bbrlab-$version.tar.gz"
+    "$scratch/venv/bin/pip" install --quiet --disable-pip-version-check --no-index --find-links "$out" --only-binary bbrlab "bbrlab==$version"
+    (cd "$scratch" && venv/bin/python -c "$try_wheel")
+    try_foreign_wheel
+    # The sources hold all that the extension compiles in; their lock file names crates that they leave out.
+    tar xzf "$out/bbrlab-$version.tar.gz" -C "$scratch"
+    CARGO_TARGET_DIR=$target/sdist cargo check --quiet --manifest-path "$scratch/bbrlab-$version/crates/py/Cargo.toml"
+    for file in "$out"/bbrlab-*.whl "$out/bbrlab-$version.tar.gz"; do size "$file"; done
+}
+
+try_wheel="import bbrlab, platform; flow = bbrlab.run(flow=['bbr3'], duration='5s').flows[0]
+print('release: wheel', bbrlab.__version__, 'on', platform.machine(), 'with Python', platform.python_version() + ':', flow.goodput_bps, 'bit/s')"
+
+# The wheel of the other architecture, in Debian's Python for it under qemu-user.
+try_foreign_wheel() {
+    local arch=aarch64 debian=arm64 root=$scratch/foreign
+    [ "$(uname -m)" != aarch64 ] || { arch=x86_64 debian=amd64; }
+    mmdebstrap --quiet --variant=extract --architectures="$debian" --include=python3-minimal,libpython3-stdlib bookworm "$root" >/dev/null 2>&1 || fail "mmdebstrap brings no Python for $arch; it needs a network"
+    "$scratch/venv/bin/pip" install --quiet --disable-pip-version-check --no-index --find-links "$out" --target "$root/site" \
+        --platform "manylinux_2_28_$arch" --only-binary :all: "bbrlab==$version"
+    PYTHONPATH=$root/site "qemu-$arch" -L "$root" "$root/usr/bin/python3" -c "$try_wheel"
 }
 
 sbom() {
     cargo_tool cargo-cyclonedx 0.5.9
     cargo cyclonedx --manifest-path crates/cli/Cargo.toml --format json --features tune,host,quic --override-filename "bbrlab-$version.cdx" --quiet
-    mv "crates/cli/bbrlab-$version.cdx.json" "$out/"
+    sed "s,file://$root/,file:///,g" "crates/cli/bbrlab-$version.cdx.json" >"$out/bbrlab-$version.cdx.json"
     find crates bpf -name "bbrlab-$version.cdx.json" -delete
     python3 -c "import json, sys; print('release:', len(json.load(open(sys.argv[1]))['components']), 'components in the SBOM')" "$out/bbrlab-$version.cdx.json"
 }
@@ -247,41 +326,66 @@ sums() {
 
 # cargo_tool NAME VERSION: a cargo command in a directory of its own
 cargo_tool() {
-    [ -x "out/tools/bin/$1" ] || cargo install --quiet --locked --root out/tools "$1@$2"
+    [ -x "out/tools/bin/${1%-cli}" ] || cargo install --quiet --locked --root out/tools "$1@$2"
     PATH=$root/out/tools/bin:$PATH
 }
 
 check() {
-    local name system
+    local name system oldest
     grep -q "^## \[$version\]" CHANGELOG.md || fail "CHANGELOG.md has no section for $version"
     [ -e "tests/compat/$version/result.json" ] || fail "tests/compat/$version keeps no results of this version"
     cargo_tool cargo-deny 0.20.2
-    cargo deny --offline check licenses bans sources
+    cargo deny --offline --log-level error check --hide-inclusion-graph -A duplicate licenses bans sources
     cargo_tool cargo-machete 0.9.2
-    cargo machete crates
+    cargo machete crates >"$scratch/said" 2>&1 || { cat "$scratch/said" >&2; fail "unused dependencies"; }
+    cargo_tool typos-cli 1.52.0
+    typos
+    say "no dependency is unused, no word is misspelt"
     # Nothing in these needs Linux.
-    for system in x86_64-pc-windows-gnu aarch64-apple-darwin; do
+    for system in x86_64-pc-windows-gnu x86_64-apple-darwin aarch64-apple-darwin; do
         rustup target add "$system" >/dev/null 2>&1 || fail "no Rust library for $system"
         for name in core stats sim report web; do cargo check --quiet --locked -p "bbrlab-$name" --target "$system"; done
         say "core, stats, sim, report and web pass cargo check for $system"
     done
-    local oldest
     oldest=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' crates/core/Cargo.toml)
     rustup toolchain install --profile minimal "$oldest" >/dev/null 2>&1 || fail "no Rust $oldest"
     CARGO_TARGET_DIR=$target/oldest cargo "+$oldest" check --quiet --manifest-path examples/own-algorithm/Cargo.toml
     say "core builds with Rust $oldest"
     cat <<END
 By hand, by a maintainer:
-  1. the date of $version in CHANGELOG.md; a signed tag v$version, pushed: release.yml builds, signs and drafts
-  2. publish the draft; approve the jobs crates.io and PyPI; the first time cargo publish, in the order of \`tools/release.sh crates\`
-  3. the findings in docs/upstream, to the trackers named in them
+  1. cargo deny check advisories, which fetches their database
+  2. the date of $version in CHANGELOG.md; a signed tag v$version, pushed: release.yml builds, signs and drafts
+  3. publish the draft; approve the jobs crates.io and PyPI; the first time cargo publish, in the order of \`tools/release.sh crates\`
+  4. the findings in docs/upstream, to the trackers named in them
 END
+}
+
+pack() {
+    pack_crates --no-verify
+    pack_archive x86_64
+    pack_deb
+}
+
+again() {
+    local copy=$scratch/again file name
+    [ -z "$(git status --porcelain)" ] || fail "again builds a clone, which lacks what is not committed"
+    git clone --quiet . "$copy"
+    env -u BBRLAB_WEB CARGO_TARGET_DIR="$copy/target" "$copy/tools/release.sh" pack
+    for file in "$copy"/out/release/*; do
+        name=${file##*/}
+        [ -e "$out/$name" ] || fail "again needs $name; first: tools/release.sh crates archives deb"
+        cmp "$file" "$out/$name" || fail "$name has other bytes if it is built in another folder"
+        say "$name, the same bytes from another folder"
+    done
 }
 
 [ $# -gt 0 ] || set -- crates archives deb image wheels sbom sums
 for part; do
     case $part in
-        crates | archives | deb | image | wheels | sbom | sums | check) "$part" ;;
-        *) sed -n '2,12s/^# //p' "$0" >&2; exit 2 ;;
+        crates | archives | deb | image | wheels | sbom | sums | check | again | pack) "$part" ;;
+        *)
+            sed -n '2,11s/^# //p' "$0" >&2
+            exit 2
+            ;;
     esac
 done

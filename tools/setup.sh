@@ -53,7 +53,8 @@ bc               bc                               bc                     bc     
 xz               xz-utils                         xz                     xz              xz                         xz
 mmdebstrap       mmdebstrap                       -                      -               -                          -
 buildah          buildah                          buildah                buildah         buildah                    -
-podman           podman,crun                      podman                 podman          podman                     -
+podman           podman,uidmap                    podman                 podman          podman                     -
+runc             runc                             runc                   runc            runc                       -
 go               golang-go                        golang                 go              go                         go
 node             nodejs                           nodejs                 nodejs          nodejs                     node
 npm              npm                              nodejs-npm             npm             npm                        node
@@ -289,28 +290,28 @@ need_kernels() {
     done
 }
 
-# actionlint comes from the Go module proxy, in a directory of its own, unless it is installed.
+# actionlint comes from the Go module proxy, in a directory of its own, unless it is installed. 1.7.7 is the last that Debian 12's Go builds.
 need_workflows() {
     need shellcheck
     command -v actionlint >/dev/null || [ -x out/tools/actionlint ] && return
     need go
-    GOBIN=$PWD/out/tools go install github.com/rhysd/actionlint/cmd/actionlint@v1.7.12 >/dev/null 2>&1 ||
-        lack "actionlint is missing; with Go 1.25 or later: go install github.com/rhysd/actionlint/cmd/actionlint@v1.7.12"
+    GOBIN=$PWD/out/tools go install github.com/rhysd/actionlint/cmd/actionlint@v1.7.7 >/dev/null 2>&1 ||
+        lack "actionlint is missing; with Go 1.18 or later: go install github.com/rhysd/actionlint/cmd/actionlint@v1.7.7"
 }
 
-# caddy is unpacked, not installed: Debian's package starts a server on all addresses.
-need_caddy() {
-    command -v caddy >/dev/null || [ -x out/tools/caddy ] && return
+# need_unpacked PROGRAM: into out/tools. Debian's packages of these start a server on all addresses when they are installed.
+need_unpacked() {
+    command -v "$1" >/dev/null || [ -x "out/tools/$1" ] && return
     local work
     work=$(mktemp -d)
     (
         cd "$work" || exit
         chmod 755 .
-        apt-get -qq download caddy 2>/dev/null || { as_root apt-get update -qq && apt-get -qq download caddy; }
-        dpkg -x ./caddy_*.deb .
+        apt-get -qq download "$1" 2>/dev/null || { as_root apt-get update -qq && apt-get -qq download "$1"; }
+        dpkg -x ./"$1"_*.deb .
     ) >/dev/null 2>&1
     mkdir -p out/tools
-    cp "$work/usr/bin/caddy" out/tools/ 2>/dev/null || lack "caddy is missing; install it by hand"
+    cp "$work"/usr/bin/* out/tools/ 2>/dev/null || lack "$1 is missing; install it by hand"
     rm -rf "$work"
 }
 
@@ -320,7 +321,7 @@ need_peers() {
     for program in python3 chromium chromedriver openssl curl; do
         need $program
     done
-    need_caddy
+    need_unpacked caddy
     cmp --quiet $env/requirements.txt tools/peers/requirements.txt && return
     python3 -c 'import ensurepip, venv' 2>/dev/null || apt_install python3-venv
     rm -rf $env
@@ -369,6 +370,10 @@ needs_of() {
     case $1 in
         lint) need_component cargo-clippy clippy ;;
         golden | commands | touches | chance) need python3 ;;
+        grafana)
+            need python3
+            need_unpacked prometheus
+            ;;
         aarch64)
             need qemu-aarch64
             need_target aarch64-unknown-linux-musl
@@ -393,7 +398,7 @@ needs_of() {
             need_target aarch64-unknown-linux-gnu
             ;;
         release)
-            for program in cmake python3 objdump mmdebstrap buildah podman qemu-aarch64; do
+            for program in cmake python3 objdump mmdebstrap buildah podman runc qemu-aarch64; do
                 need $program
             done
             need_loader
