@@ -66,6 +66,15 @@ fn an_upload_fills_its_link_and_counts_its_losses_there() {
 }
 
 #[test]
+fn an_acknowledgement_that_a_discipline_drops_is_no_loss_of_its_upload() {
+    let aqm = [("rate", "1mbit"), ("aqm", "codel"), ("buffer", "100p"), ("up", "rate=20mbit,buffer=1000p")];
+    let flows = [("flow", "cubic"), ("flow", "cubic,direction=up,rate=2mbit"), ("duration", "20s")];
+    let run = result(&[&aqm[..], &flows[..]].concat());
+    assert!(run.bottleneck.drops > 0 && run.up.as_ref().unwrap().drops == 0, "{:?}", run.bottleneck);
+    assert_eq!(run.flows[1].drop_ratio, Some(0.0));
+}
+
+#[test]
 fn an_upload_alone_runs_as_a_download_would() {
     let down = result(&[("rate", "10mbit"), ("duration", "20s"), ("flow", "bbr3")]);
     let up = result(&[

@@ -71,7 +71,8 @@ impl PathObserver<Segment> for FlowObserver<'_> {
     }
 
     fn on_dropped_later(&mut self, flow: u32, is_bottleneck: bool) {
-        if is_bottleneck && (flow as usize) < self.flows.len() {
+        // Only the flow is known: of an upload it was an ACK.
+        if is_bottleneck && self.flows.get(flow as usize).is_some_and(|flow| !flow.is_upload) {
             if let Some(watch) = self.watch() {
                 watch.on_dropped_later(flow);
             }
