@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use bbrlab_stats::number::{ms, percent, rate, seconds};
 use bbrlab_stats::plural::counted;
-use bbrlab_study::capture::{Estimate, Paths, Vantage};
+use bbrlab_study::capture::{Estimate, Paths};
 use clap::Args;
 use serde_json::json;
 
@@ -135,9 +135,9 @@ fn table(args: &PathArgs, rows: &[Row<'_>]) -> String {
             rtt(|rtt| rtt.base_ms),
             rtt(|rtt| rtt.p95_ms),
             own.buffer_text(),
-            match own.vantage {
-                Vantage::Receiver => "–".to_owned(),
-                _ => percent(own.retransmitted_bytes / own.sent_bytes.max(1.0)),
+            match own.hides_loss() {
+                true => "–".to_owned(),
+                false => percent(own.retransmitted_bytes / own.sent_bytes.max(1.0)),
             },
             own.loss_text(),
         ]);

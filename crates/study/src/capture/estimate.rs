@@ -13,6 +13,8 @@ pub enum Vantage {
     Receiver,
     /// Between both.
     Between,
+    /// Unknown: encrypted packets show only the RTT, which is the same everywhere.
+    Unknown,
 }
 
 /// Bottleneck rate.

@@ -1,4 +1,4 @@
-//! Headers of one captured frame: link layer, IP, TCP with its options. Every field is bounds-checked; a frame that is
+//! Headers of one captured frame: link layer, IP, TCP with its options, UDP with the first bytes behind it. Every field is bounds-checked; a frame that is
 //! cut short by the snaplen keeps what it has.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 // Formats: tcpdump.org/linktypes.html; RFC 791, 8200, 9293, 7323 (timestamps, window scale), 2018 (SACK).
@@ -83,9 +83,24 @@ pub enum Frame {
     /// A TCP segment.
     Tcp(Segment),
     /// A UDP datagram.
-    Udp,
+    Udp(Datagram),
     /// Anything else: another protocol, a later fragment, too few bytes.
     Other,
+}
+
+/// A UDP datagram, possibly with a QUIC packet in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Datagram {
+    /// Source address and port.
+    pub from: SocketAddr,
+    /// Destination address and port.
+    pub to: SocketAddr,
+    /// Payload bytes on the wire.
+    pub payload: u32,
+    /// First byte of the payload; 0 if it was not captured.
+    pub first: u8,
+    /// The next four bytes: the version in a long header of QUIC.
+    pub version: Option<u32>,
 }
 
 /// A TCP segment, possibly one that the host's offload splits or has merged.
@@ -176,7 +191,7 @@ fn ip(frame: &[u8], at: usize, length: u32) -> Option<Frame> {
         _ => return None,
     };
     match header.protocol {
-        PROTOCOL_UDP => Some(Frame::Udp),
+        PROTOCOL_UDP => udp(frame, &header).map(Frame::Udp),
         PROTOCOL_TCP => tcp(frame, &header, length).map(Frame::Tcp),
         _ => None,
     }
@@ -222,6 +237,17 @@ fn ipv6(frame: &[u8], at: usize) -> Option<Ip> {
     }
     let end = (payload > 0).then_some(at + 40 + payload);
     Some(Ip { from, to, protocol, next, end, ecn: byte(frame, at + 1)? >> 4 & 3 })
+}
+
+fn udp(frame: &[u8], ip: &Ip) -> Option<Datagram> {
+    let at = ip.next;
+    Some(Datagram {
+        from: SocketAddr::new(ip.from, word(frame, at)?),
+        to: SocketAddr::new(ip.to, word(frame, at + 2)?),
+        payload: u32::from(word(frame, at + 4)?).saturating_sub(8),
+        first: byte(frame, at + 8).unwrap_or(0),
+        version: long(frame, at + 9),
+    })
 }
 
 fn tcp(frame: &[u8], ip: &Ip, length: u32) -> Option<Segment> {

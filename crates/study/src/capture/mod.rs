@@ -11,6 +11,7 @@ mod packets;
 mod qlog;
 mod scoreboard;
 mod signals;
+mod spin;
 mod table;
 mod text;
 mod verdict;
@@ -21,6 +22,7 @@ mod tests;
 use std::io::Read;
 
 use headers::Frame;
+use spin::QuicTable;
 use table::Table;
 
 pub use estimate::{
@@ -88,7 +90,7 @@ pub fn read(mut from: impl Read + Send) -> Result<Paths> {
 
 /// Reads the packets of a capture.
 fn packets_of(from: impl Read + Send) -> Result<Paths> {
-    let (mut table, mut counts) = (Table::default(), Counts::default());
+    let (mut table, mut quic, mut counts) = (Table::default(), QuicTable::default(), Counts::default());
     let end = packets::read(from, |captured| {
         counts.packets += 1;
         let first = *counts.first_ns.get_or_insert(captured.t_ns);
@@ -102,15 +104,22 @@ fn packets_of(from: impl Read + Send) -> Result<Paths> {
                 counts.tcp += 1;
                 table.on_segment(captured.t_ns, &segment);
             }
-            Frame::Udp => counts.udp += 1,
+            Frame::Udp(datagram) => {
+                counts.udp += 1;
+                quic.on_datagram(captured.t_ns, &datagram);
+            }
             Frame::Other => {}
         }
     })?;
-    check(&counts, &end)?;
+    let origin_ns = counts.first_ns.unwrap_or(0);
+    let (quic_packets, spinning) = quic.finish(origin_ns);
+    if spinning.is_empty() {
+        check(&counts, &end)?;
+    }
     let left_out = table.left_out;
     let connections = table.finish();
-    let origin_ns = counts.first_ns.unwrap_or(0);
-    let paths: Vec<Estimate> = connections.iter().flat_map(|one| verdict::estimates(one, origin_ns)).collect();
+    let mut paths: Vec<Estimate> = connections.iter().flat_map(|one| verdict::estimates(one, origin_ns)).collect();
+    paths.extend(spinning);
     if paths.is_empty() {
         return Err(nothing(&connections));
     }
@@ -121,8 +130,11 @@ fn packets_of(from: impl Read + Send) -> Result<Paths> {
     if counts.unsupported > 0 {
         notes.push(format!("{} packets have a link layer that is not read, and are left out", counts.unsupported));
     }
-    if counts.udp > 0 {
-        notes.push(format!("{} packets are UDP, and are left out", counts.udp));
+    if quic_packets > 0 {
+        notes.push(format!("{quic_packets} packets are QUIC: only a spin bit shows something of their paths, the RTT"));
+    }
+    if counts.udp > quic_packets {
+        notes.push(format!("{} packets are UDP, and are left out", counts.udp - quic_packets));
     }
     if left_out > 0 {
         notes.push(format!("{left_out} connections that carried little are left out"));

@@ -47,7 +47,7 @@ impl Estimate {
     /// Kinds of loss, for a table.
     pub fn loss_text(&self) -> String {
         match self.losses.as_slice() {
-            _ if self.vantage == Vantage::Receiver => "–".to_owned(),
+            _ if self.hides_loss() => "–".to_owned(),
             [] if self.loss_ratio > 0.0 => format!("{} of unknown kind", percent(self.loss_ratio)),
             [] => "none".to_owned(),
             kinds => kinds
@@ -58,16 +58,24 @@ impl Estimate {
         }
     }
 
+    /// True if the capture cannot show what was lost.
+    pub const fn hides_loss(&self) -> bool {
+        matches!(self.vantage, Vantage::Receiver | Vantage::Unknown)
+    }
+
     /// All properties with their values and bases.
     pub fn lines(&self) -> Vec<Line> {
         let mut lines = Vec::new();
         let mut add = |name, value: String, from: &str| lines.push(Line { name, value, from: from.to_owned() });
         let vantage = match self.vantage {
-            Vantage::Sender => "at the sender of the data",
-            Vantage::Receiver => "at the receiver of the data",
-            Vantage::Between => "between sender and receiver",
+            Vantage::Sender => Some("at the sender of the data"),
+            Vantage::Receiver => Some("at the receiver of the data"),
+            Vantage::Between => Some("between sender and receiver"),
+            Vantage::Unknown => None,
         };
-        add("captured", vantage.to_owned(), "the halves of the handshake, and data seen late");
+        if let Some(vantage) = vantage {
+            add("captured", vantage.to_owned(), "the halves of the handshake, and data seen late");
+        }
         if self.vantage == Vantage::Receiver {
             return lines;
         }
@@ -88,7 +96,8 @@ impl Estimate {
                 ms(rtt.p95_ms - rtt.base_ms),
                 ms(rtt.max_ms - rtt.base_ms)
             );
-            add("RTT rise", rise, "ACKs of data sent once");
+            let from = if self.vantage == Vantage::Unknown { &rtt.from } else { "ACKs of data sent once" };
+            add("RTT rise", rise, from);
         }
         if let Some(buffer) = &self.buffer {
             add("buffer", format!("{}, {} ms to drain", self.buffer_text(), ms(buffer.ms)), &buffer.from);
@@ -97,7 +106,7 @@ impl Estimate {
             let value = format!("{}, {}, in {} episodes", loss.kind.name(), percent(loss.ratio), loss.episodes.round());
             add("loss", format!("{value}, {} in a row", rounded(loss.run, 2)), &loss.from);
         }
-        if self.losses.is_empty() {
+        if self.losses.is_empty() && !self.hides_loss() {
             add("loss", self.loss_text(), "retransmissions without a duplicate report");
         }
         if let Some(policer) = &self.policer {
@@ -211,7 +220,7 @@ impl Estimate {
             min_rtt_s: self.rtt.as_ref().map(|rtt| rtt.base_ms / 1e3),
             rtt_s: self.rtt.as_ref().map(|rtt| rtt.p50_ms / 1e3),
             sent: Some(self.sent_bytes),
-            again: Some(self.retransmitted_bytes),
+            again: (!self.hides_loss()).then_some(self.retransmitted_bytes),
         }
     }
 }
