@@ -61,7 +61,7 @@ def score(
     """Scores algorithms by the criteria of RFC 9743, and returns the document of `bbrlab score --json`.
 
     `compare` are the references, by default CUBIC, Reno, BBRv1 and BBRv3; `criteria` are sections such as "5.1.2", all without any.
-    `card` may also be "situations"; `set` other than 0 draws the paths anew, and `repeat` is the number of seeds.
+    `card` may also be "situations" or "applications"; `set` other than 0 draws the paths anew, and `repeat` is the number of seeds.
     """
     if not algorithms:
         raise ValueError("score: no algorithm; pass at least one, such as 'bbr3'")

@@ -37,7 +37,7 @@ pub struct ScoreArgs {
     /// Reference algorithms, separated by commas [default: cubic,reno,bbr1,bbr3]
     #[arg(long, value_name = "ALGOS", value_delimiter = ',')]
     pub compare: Vec<String>,
-    /// Scorecard: rfc9743, or situations, which are 97 paths scored by one number
+    /// Scorecard: rfc9743; situations, which are 97 paths scored by one number; or applications: lag, calls, video, pages
     #[arg(long, value_name = "CARD", default_value = "rfc9743")]
     pub card: String,
     /// Only this criterion, by its section, as in 5.1.2 (repeatable)

@@ -29,13 +29,14 @@ macro_rules! files {
 }
 
 /// All scorecards; the first is the default.
-pub const CARDS: [Card; 2] = [
+pub const CARDS: [Card; 3] = [
     Card {
         name: "rfc9743",
         title: "RFC 9743",
         files: files!["1_alone.toml", "2_mixed.toml", "3_other.toml", "4_general.toml", "5_special.toml"],
     },
     Card { name: "situations", title: "97 situations", files: files!["situations.toml"] },
+    Card { name: "applications", title: "Applications", files: files!["applications.toml"] },
 ];
 
 /// Direction in which a measure improves.
