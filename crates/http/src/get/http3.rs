@@ -230,7 +230,7 @@ mod tests {
         (head.status, bytes)
     }
 
-    /// Answers a request of which it has read the head only, as quic-go does: it stops reading before it sends the response.
+    /// Reads the head of a request, stops reading with H3_NO_ERROR, and then sends the response. quic-go's server does the same.
     async fn answer_unread(mut server: Server) -> Option<()> {
         let connection = tachyon_quic::Connection::new(server.accept().await?);
         let mut connection = h3::server::builder().build::<_, Bytes>(connection).await.ok()?;

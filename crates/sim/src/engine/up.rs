@@ -17,7 +17,7 @@ use crate::record::summary::up_link;
 use crate::setup::Setup;
 use crate::tcp::{AckPacket, Segment};
 
-/// What a run keeps for this link.
+/// State of the reverse direction's link in a run: its statistics, and the uploads' ACKs in transit.
 pub(super) struct Up {
     queue_delay: QueueDelay,
     mark: LinkBaseline,
