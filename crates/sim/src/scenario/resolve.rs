@@ -74,7 +74,7 @@ impl Scenario {
             duration: whole.duration.time(),
             warmup: whole.warmup.time(),
             seed: whole.seed,
-            probe: whole.resolve_probe(&links)?,
+            probe: whole.resolve_probe(&links, up.as_deref())?,
             sample: whole.sample_grid(flows.len())?,
             capture: Capture::Off,
             links: links.into_iter().map(|link| link.config).collect(),
@@ -309,14 +309,17 @@ impl Scenario {
     }
 
     /// Interval of the probe, whose packets alone must not fill a link.
-    fn resolve_probe(&self, links: &[Resolved]) -> Checked<Option<Span>> {
+    fn resolve_probe(&self, links: &[Resolved], up: Option<&LinkConfig>) -> Checked<Option<Span>> {
         let Some(interval) = self.probe else { return Ok(None) };
         let fault = |message: String| Err(ScenarioError::new("probe", message));
         if self.duration.0.checked_div(interval.0).is_none_or(|probes| probes > PROBES_MAX) {
             let min = TimeSpan((self.duration.0 / PROBES_MAX).max(1_000).next_multiple_of(1_000));
             return fault(format!("{interval} makes more than {PROBES_MAX} probes; write at least {min}"));
         }
-        let Some(slowest) = links.iter().map(|link| link.nominal).min() else { return Ok(Some(interval.span())) };
+        let up = up.map(|link| link.service.nominal_rate());
+        let Some(slowest) = links.iter().map(|link| link.nominal).chain(up).min() else {
+            return Ok(Some(interval.span()));
+        };
         if slowest.bytes_in(interval.span()) < PROBE_BYTES.into() {
             let min =
                 TimeSpan(slowest.time_for(PROBE_BYTES.into()).as_micros().saturating_add(1).saturating_mul(1_000));
