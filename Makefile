@@ -46,7 +46,7 @@ REPRODUCED = [ out/catalogue.txt -nt $(CHECKED) ] || { $(REPRODUCE); } || [ $$? 
 MUTANTS := CARGO_PROFILE_TEST_OPT_LEVEL=0 nice cargo mutants --iterate -p bbrlab-core -j1 -o out \
     $(foreach file,bbr1/*.rs bbr3/*.rs cubic.rs hystart.rs minmax.rs sampler.rs shared.rs wide.rs,-f 'crates/core/src/$(file)')
 
-.PHONY: help setup run test ci ci-rest build checked clean uml picture mutants spec-mutants golden-update wheel quic peers host-long kernels-long kernels-aarch64 chance fresh workflows grafana web web-long site release release-check \
+.PHONY: help setup run test ci ci-rest build checked clean uml picture mutants spec-mutants golden-update wheel quic peers host-long kernels-long kernels-aarch64 chance fresh workflows grafana web web-long site semver release release-check \
     $(TEST_STEPS) $(REST_STEPS)
 
 help: ## this list
@@ -258,7 +258,11 @@ release: ## what is released, in out/release: crates, static archives, .deb, OCI
 	@tools/setup.sh release
 	tools/release.sh
 
-release-check: release workflows grafana ## the same, then equal bytes from another folder, licences, unused dependencies, words, other systems, the oldest compiler; what remains to be done by hand
+semver: ## core's public interface beside the packages kept in tests/compat (compiles cargo-semver-checks once, five minutes)
+	@tools/setup.sh semver
+	tools/release.sh semver
+
+release-check: release workflows grafana ## the same, then equal bytes from another folder, licences, unused dependencies, words, core's interface, other systems, the oldest compiler; what remains to be done by hand
 	tools/release.sh again check
 
 instructions: ## what a simulation costs in instructions, against its limits (valgrind; no wall clock)

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 # Builds what is released into out/release, and tries it in fresh places without this repository.
 # usage: tools/release.sh PART…      crates archives deb image wheels sbom sums; without any: all, in this order
 #   crates    the published crates, in order; each unpacked elsewhere, built, tested and documented
@@ -6,11 +7,11 @@
 #   deb       a Debian package for this architecture; installed, used, removed and purged in a chroot
 #   image     an OCI image of the static command; run rootless
 #   wheels    Python packages for both architectures, and the sources; installed in a fresh environment
-#   sbom      the dependencies of the command, as CycloneDX; sums: SHA256SUMS of all of it
-#   check     not among all: changelog, kept results, licences, unused dependencies, words, other systems, the oldest compiler
-#   again     not among all: crates, x86-64 archive and Debian package in a clone elsewhere (`pack`): the same bytes
+#   sbom      the dependencies of the command, as CycloneDX; sums: SHA256SUMS of all of it. Not among all:
+#   check     changelog, kept results, licences, unused dependencies, words, `semver`, other systems, the oldest compiler
+#   semver    core's public interface beside the packages in tests/compat
+#   again     crates, x86-64 archive and Debian package in a clone elsewhere (`pack`): the same bytes
 # Equal sources and tools give equal bytes: the date is the commit's, and no path of this machine is in the files.
-# SPDX-License-Identifier: Apache-2.0 OR MIT
 set -euo pipefail
 umask 022
 cd "$(dirname "$0")/.."
@@ -330,6 +331,19 @@ cargo_tool() {
     PATH=$root/out/tools/bin:$PATH
 }
 
+# The public interface of core beside that of every version whose package is kept.
+semver() {
+    local package kept
+    cargo_tool cargo-semver-checks 0.51.0
+    for package in tests/compat/*/bbrlab-core-*.crate; do
+        [ -e "$package" ] || fail "tests/compat keeps no package of core"
+        kept=$(basename "$package" .crate)
+        tar xzf "$package" -C "$scratch"
+        cargo semver-checks --package bbrlab-core --baseline-root "$scratch/$kept" >"$scratch/said" 2>&1 || { cat "$scratch/said" >&2; fail "core breaks the interface of $kept"; }
+        say "core keeps the interface of $kept"
+    done
+}
+
 check() {
     local name system oldest
     grep -q "^## \[$version\]" CHANGELOG.md || fail "CHANGELOG.md has no section for $version"
@@ -341,6 +355,7 @@ check() {
     cargo_tool typos-cli 1.52.0
     typos
     say "no dependency is unused, no word is misspelt"
+    semver
     # Nothing in these needs Linux.
     for system in x86_64-pc-windows-gnu x86_64-apple-darwin aarch64-apple-darwin; do
         rustup target add "$system" >/dev/null 2>&1 || fail "no Rust library for $system"
@@ -382,9 +397,9 @@ again() {
 [ $# -gt 0 ] || set -- crates archives deb image wheels sbom sums
 for part; do
     case $part in
-        crates | archives | deb | image | wheels | sbom | sums | check | again | pack) "$part" ;;
+        crates | archives | deb | image | wheels | sbom | sums | check | semver | again | pack) "$part" ;;
         *)
-            sed -n '2,11s/^# //p' "$0" >&2
+            sed -n '3,14s/^# //p' "$0" >&2
             exit 2
             ;;
     esac
