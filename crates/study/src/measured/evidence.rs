@@ -23,8 +23,8 @@ const BETA: f64 = 0.7;
 /// Assumptions about what a connection does not show: the link's maximum rate relative to the connection's, and the number and
 /// algorithms of its rivals. The adviser simulates such paths and keeps those that reproduce the measurement. Ours.
 const RATE_UNSEEN: f64 = 8.0;
-const RIVALS: &str = "0..3";
-const RIVAL_FLOWS: [&str; 3] = ["cubic", "bbr1", "bbr3"];
+const RIVALS: &str = "0..4";
+const RIVAL_FLOWS: [&str; 4] = ["cubic", "bbr1", "bbr3", "cubic,on=2s/off=2s"];
 /// Rise of the RTT, relative to its base, from which a queue was there. Ours: below it, jitter looks the same.
 const FILLED: f64 = 0.05;
 

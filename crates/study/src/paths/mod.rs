@@ -21,7 +21,7 @@ const LONGEST_S: f64 = 60.0;
 /// Bytes on the wire of a full packet.
 pub(crate) const PACKET: f64 = 1514.0;
 /// Paths drawn for each one that is to resemble a measurement. Ours.
-pub(crate) const ALTERNATIVES: usize = 24;
+pub(crate) const ALTERNATIVES: usize = 8;
 /// Step of an additive sequence whose points are the most evenly spread. Source: the golden ratio's inverse.
 const GOLDEN: f64 = 0.618_033_988_749_894_9;
 /// Minimum loss of a range that begins at 0: below it a run of a minute has no loss. Ours.
@@ -528,6 +528,12 @@ impl Path {
             ports: Vec::new(),
             measured: None,
         }
+    }
+
+    /// Changes the bottleneck's rate. Its buffer still drains in the same time.
+    pub(crate) fn set_rate(&mut self, rate_bps: f64) {
+        self.buffer_bytes = (self.buffer_bytes * rate_bps / self.rate_bps).max(PACKET);
+        self.rate_bps = rate_bps;
     }
 
     /// Runs a flow on the path.

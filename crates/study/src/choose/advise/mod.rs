@@ -2,6 +2,7 @@
 //! the scores are compared, with the reasons behind the choice.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
+mod fit;
 mod judge;
 mod page;
 mod policy;
@@ -156,8 +157,10 @@ pub struct Advice {
     pub candidates: Vec<Candidate>,
     /// Index of the recommended candidate.
     pub choice: usize,
-    /// Share of the resampled populations in which the choice is the same.
+    /// Share of the resampled populations in which the choice is the best candidate, or within [`WORTH_A_CHANGE`] of it.
     pub sure: f64,
+    /// Other candidates, by index, that may be the best: with them the share reaches [`SURE`].
+    pub tied: Vec<usize>,
     /// Drawn paths.
     pub paths: Vec<Path>,
     /// Score of each candidate on each path.
@@ -232,8 +235,8 @@ pub struct Question<'a> {
 impl Question<'_> {
     /// Runs for each drawn path: those of the candidates, and of the current algorithm on paths that may fit a measurement.
     fn runs_each(&self) -> f64 {
-        let alternatives = if self.population.is_measured() { ALTERNATIVES } else { 0 };
-        (self.flows.len() + alternatives) as f64
+        let fits = if self.population.is_measured() { ALTERNATIVES * fit::RUNS } else { 0 };
+        (self.flows.len() + fits) as f64
     }
 
     /// Reduces draws and run lengths to a default budget, for callers that set no number of draws.
@@ -248,9 +251,10 @@ impl Question<'_> {
 }
 
 impl Advice {
-    /// True if the choice is sure, and rests on paths that agree with what was measured.
+    /// True if it is sure whether to change, and the paths agree with what was measured. Several new algorithms may be tied.
     pub fn is_clear(&self) -> bool {
-        self.sure >= SURE && !self.agreement.is_some_and(|agreement| agreement.is_off())
+        let is_settled = if self.choice == 0 { self.tied.is_empty() } else { !self.tied.contains(&0) };
+        is_settled && !self.agreement.is_some_and(|agreement| agreement.is_off())
     }
 }
 
@@ -266,7 +270,7 @@ impl Runs {
     fn extend(&mut self, question: &Question<'_>, draws: u64, tick: &(dyn Fn() + Sync)) -> Result<()> {
         let Question { conditions, flows, seed, .. } = *question;
         let known = self.paths.len();
-        let drawn = (known as u64..draws).into_par_iter().map(|nth| fitting(question, nth));
+        let drawn = (known as u64..draws).into_par_iter().map(|nth| fit::fitting(question, nth));
         self.paths.extend(drawn.collect::<Result<Vec<Path>>>()?);
         self.rows.resize_with(flows.len(), Vec::new);
         let new = &self.paths[known..];
@@ -280,23 +284,6 @@ impl Runs {
         }
         Ok(())
     }
-}
-
-/// Path number `nth`: of a measured one, of several drawn that on which the current algorithm does most nearly what was measured.
-fn fitting(question: &Question<'_>, nth: u64) -> Result<Path> {
-    let Question { population, conditions, flows, seed, .. } = *question;
-    let mut paths = population.draw_alternatives(seed, nth);
-    let mut best = (f64::INFINITY, 0);
-    for (which, path) in paths.iter().enumerate() {
-        if let Some(measured) = path.measured {
-            let row = path.run(conditions, &flows[0], seed.wrapping_add(nth))?;
-            let distance = measured.distance(&row);
-            if distance < best.0 {
-                best = (distance, which);
-            }
-        }
-    }
-    Ok(paths.swap_remove(best.1))
 }
 
 /// Compares the candidates on the paths of a question.
@@ -329,7 +316,7 @@ fn evaluate(question: &Question<'_>, runs: &Runs) -> Result<Advice> {
     }
     let worths: Vec<Vec<f64>> = rows.iter().map(|rows| rows.iter().map(|row| objective.of(row)).collect()).collect();
     let mut rng = Rng::new(seed);
-    let (choice, wins, sure) = chosen(&worths, &mut rng);
+    let Chosen { choice, wins, sure, tied } = chosen(&worths, &mut rng);
     let candidate = |nth: usize, rng: &mut Rng| {
         let of = |which: usize, figure: Figure| -> Vec<f64> { rows[which].iter().map(|row| figure.of(row)).collect() };
         Candidate {
@@ -347,7 +334,7 @@ fn evaluate(question: &Question<'_>, runs: &Runs) -> Result<Advice> {
     let lengths = paths.iter().map(|path| conditions.seconds(path));
     let seconds = lengths.fold((f64::INFINITY, 0.0_f64), |(low, high), s| (low.min(s), high.max(s)));
     let agreement = Agreement::of(paths, &rows[0]);
-    Ok(Advice { candidates, choice, sure, paths: paths.clone(), worths, seconds, agreement })
+    Ok(Advice { candidates, choice, sure, tied, paths: paths.clone(), worths, seconds, agreement })
 }
 
 /// Splits the difference between two candidates' mean scores into reasons. Each reason's metric differs in the
@@ -385,21 +372,46 @@ pub fn best(means: &[f64]) -> usize {
     if means[best] <= means[0] * (1.0 + WORTH_A_CHANGE) { 0 } else { best }
 }
 
-/// Returns the choice, each candidate's share of choices in resampled populations, and the choice's own share.
-fn chosen(worths: &[Vec<f64>], rng: &mut Rng) -> (usize, Vec<f64>, f64) {
+/// The choice, and its place in resampled populations.
+struct Chosen {
+    choice: usize,
+    /// Share of the resampled populations in which each candidate is the choice.
+    wins: Vec<f64>,
+    sure: f64,
+    tied: Vec<usize>,
+}
+
+fn chosen(worths: &[Vec<f64>], rng: &mut Rng) -> Chosen {
     let choice = best(&worths.iter().map(|worths| mean(worths)).collect::<Vec<_>>());
     let n = worths[0].len();
     let indices: Vec<f64> = (0..n).map(|index| index as f64).collect();
     let mut drawn = indices.clone();
-    let mut wins = vec![0.0; worths.len()];
-    for _ in 0..RESAMPLES {
+    let resample = |_| {
         resampled(&indices, &mut drawn, rng);
-        let means: Vec<f64> =
-            worths.iter().map(|worths| drawn.iter().map(|&index| worths[index as usize]).sum::<f64>()).collect();
-        wins[best(&means)] += 1.0 / RESAMPLES as f64;
+        worths.iter().map(|worths| drawn.iter().map(|&index| worths[index as usize]).sum::<f64>()).collect()
+    };
+    let resamples: Vec<Vec<f64>> = (0..RESAMPLES).map(resample).collect();
+    let count = |of: &dyn Fn(&Vec<f64>) -> bool| {
+        resamples.iter().filter(|means| of(means)).count() as f64 / RESAMPLES as f64
+    };
+    let wins: Vec<f64> = (0..worths.len()).map(|one| count(&|means| best(means) == one)).collect();
+    let sure = count(&|means| is_best(means, &[choice]));
+    let mut others: Vec<usize> = (0..worths.len()).filter(|&one| one != choice).collect();
+    others.sort_by(|&a, &b| wins[b].total_cmp(&wins[a]));
+    let mut set = vec![choice];
+    for other in others {
+        if count(&|means| is_best(means, &set)) < SURE {
+            set.push(other);
+        }
     }
-    let sure = wins[choice];
-    (choice, wins, sure)
+    Chosen { choice, wins, sure, tied: set.split_off(1) }
+}
+
+/// True if one of a set is the best, or within [`WORTH_A_CHANGE`] of it; new algorithms must be better than the current one.
+fn is_best(means: &[f64], set: &[usize]) -> bool {
+    let max = |of: &mut dyn Iterator<Item = f64>| of.fold(0.0, f64::max);
+    let own = max(&mut set.iter().map(|&one| means[one]));
+    max(&mut means.iter().copied()) <= own * (1.0 + WORTH_A_CHANGE) && (set.contains(&0) || own > means[0])
 }
 
 /// Ratio of two means, with its interval over resampled paths. It equals the ratio of the two values displayed.

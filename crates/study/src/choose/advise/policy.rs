@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use bbrlab_stats::number::significant;
 
 use super::text::headline;
-use super::{Answer, SURE};
+use super::Answer;
 use crate::paths::Kind;
 use crate::policy_file;
 
@@ -44,7 +44,7 @@ pub fn policy(answers: &[Answer], version: &str) -> String {
         let kind = &population.kinds()[0];
         let name = if kind.name.is_empty() { format!("path {}", nth + 1) } else { kind.name.clone() };
         let _ = writeln!(text, "\n# {name}: {}", headline(advice, *objective));
-        if advice.choice == 0 || advice.sure < SURE {
+        if advice.choice == 0 || !advice.is_clear() {
             let _ = writeln!(text, "# {name}: keep the default.");
             continue;
         }

@@ -57,9 +57,15 @@ fn source_of(flow: &str) -> Source {
             source("no released Linux has BBRv2; its code is in https://github.com/google/bbr, branch v2alpha", &[])
         }
         "bbr-lab" => source(
-            "it is experimental: it has run in the simulator only, and no kernel has it; your own transport can use the crate \
-             bbrlab-core, but compare it with the present algorithm first, as `bbrlab ab` does for those of a kernel",
-            &[],
+            "it is experimental: no real path has carried it. Test it on a small share of connections before anything depends on it; \
+             bbrlab can load it as root into a kernel with BTF, until you unload it, and a transport of your own can take it from \
+             the crate bbrlab-core",
+            &[
+                "bbrlab host load bbr-lab",
+                "bbrlab ab start --arms CURRENT,bbr-lab --canary 1% --out test",
+                "bbrlab ab report test --report test.html",
+                "# back: bbrlab host unload",
+            ],
         ),
         "cubic" => source("it is the default of Linux", &["sysctl -w net.ipv4.tcp_congestion_control=cubic"]),
         "reno" => source("it is in every Linux", &["sysctl -w net.ipv4.tcp_congestion_control=reno"]),

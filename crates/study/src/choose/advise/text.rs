@@ -60,9 +60,20 @@ pub fn verdict(advice: &Advice) -> String {
     let choice = &advice.candidates[advice.choice].flow;
     match advice.choice {
         _ if is_off(advice) => "No advice".to_owned(),
-        _ if advice.sure < SURE => "No clear winner".to_owned(),
+        _ if !advice.is_clear() => "No clear winner".to_owned(),
         0 => format!("Keep {choice}"),
-        _ => format!("Use {choice}"),
+        _ => format!("Use {}", tied(advice)),
+    }
+}
+
+/// The choice and the candidates tied with it: `bbr3 or bbr1`.
+fn tied(advice: &Advice) -> String {
+    let names: Vec<&str> = advice.tied.iter().map(|&one| advice.candidates[one].flow.as_str()).collect();
+    let choice = &advice.candidates[advice.choice].flow;
+    match names.split_last() {
+        None => choice.clone(),
+        Some((last, [])) => format!("{choice} or {last}"),
+        Some((last, others)) => format!("{choice}, {} or {last}", others.join(", ")),
     }
 }
 
@@ -89,13 +100,14 @@ fn beside(advice: &Advice, agreement: &Agreement) -> String {
 
 pub fn headline(advice: &Advice, objective: Objective) -> String {
     let (current, choice) = (&advice.candidates[0], &advice.candidates[advice.choice]);
-    let sure = format!("the same choice in {} of resampled paths", share(advice.sure));
-    let sure = match advice.paths.len() as u64 {
-        few if few < DRAWS_LEAST => {
-            format!("not enough data: {few} paths are too few to be sure; draw more with --draws")
+    let within = format!("{:.0} %", 100.0 * WORTH_A_CHANGE);
+    let is_few = (advice.paths.len() as u64) < DRAWS_LEAST;
+    let sure = match advice.sure {
+        _ if is_few => {
+            format!("not enough data: {} paths are too few to be sure; draw more with --draws", advice.paths.len())
         }
-        _ if advice.sure >= SURE => format!("sure: {sure}"),
-        _ => format!("not sure: {sure}"),
+        sure if sure >= SURE => format!("sure: best, or within {within} of it, in {} of resampled paths", share(sure)),
+        sure => format!("best, or within {within} of it, in {} of resampled paths", share(sure)),
     };
     if let Some(agreement) = advice.agreement.as_ref().filter(|agreement| agreement.is_off()) {
         return format!(
@@ -104,23 +116,22 @@ pub fn headline(advice: &Advice, objective: Objective) -> String {
             beside(advice, agreement)
         );
     }
-    let is_sure = advice.sure >= SURE || (advice.paths.len() as u64) < DRAWS_LEAST;
+    let is_sure = advice.is_clear() || is_few;
     if advice.choice == 0 && !is_sure {
         return format!("No clear winner for the objective {} ({sure}); keep {}.", objective.name, current.flow);
     }
     if advice.choice == 0 {
         return format!(
-            "Don't change: {} is the best here, or within {:.0} % of it, for the objective {} ({sure}).",
-            current.flow,
-            100.0 * WORTH_A_CHANGE,
-            objective.name
+            "Don't change: {} is the best here, or within {within} of it, for the objective {} ({sure}).",
+            current.flow, objective.name
         );
     }
     let percent = |ratio: f64| format!("{:+.0} %", 100.0 * (ratio - 1.0));
     let gain = choice.score_gain;
     // Advice that another draw of paths would not give is not presented as certain.
     let lead = match is_sure {
-        true => format!("Use {} instead of {}: it", choice.flow, current.flow),
+        true if advice.tied.is_empty() || is_few => format!("Use {} instead of {}: it", choice.flow, current.flow),
+        true => format!("Use {} instead of {}: {}", tied(advice), current.flow, choice.flow),
         false => format!("No clear winner: {} against {}", choice.flow, current.flow),
     };
     format!(
