@@ -7,11 +7,9 @@ use super::model::{ClaimRow, Figure, Grid, Number, Provenance, Report, Section, 
 use super::play::PORT;
 use super::{escape, heat};
 
-/// Number of rows from which a table of runs is collapsed initially. Ours.
+/// Number of rows from which a table of runs is collapsed initially, and written as tab-separated text that the script
+/// renders: a third of the characters. Ours.
 const RUNS_FOLDED_FROM: usize = 12;
-/// Number of rows from which a table is written as tab-separated text and rendered by the script: a third of the
-/// characters. Ours.
-const RUNS_AS_TEXT_FROM: usize = 16;
 /// Number of claims from which each is collapsed. Ours.
 const FOLDED_FROM: usize = 4;
 /// Number of figures from which a page's sections are collapsed. Ours.
@@ -199,7 +197,7 @@ fn icon(verdict: Verdict) -> String {
 fn verdict_mark(verdict: Verdict) -> String {
     let (class, name) = (class(verdict), verdict.name());
     format!(
-        "<span class=\"verdict {class}\"><svg class=\"icon\" aria-hidden=\"true\"><use href=\"#icon-{class}\"/></svg>{name}</span>"
+        "<span class=\"verdict {class}\"><svg aria-hidden=\"true\"><use href=\"#icon-{class}\"/></svg>{name}</span>"
     )
 }
 
@@ -424,8 +422,7 @@ fn claim_row(row: &ClaimRow) -> String {
     let why = row.reason.as_deref().filter(|reason| !reason.is_empty());
     let why = why.map_or(String::new(), |reason| format!("<p class=\"why\">{}</p>", escape(reason)));
     format!(
-        "<tr data-verdict=\"{class}\"><td class=\"what\">{}{why}</td><td data-label=\"Expected\">{}</td>\
-         <td data-label=\"Measured\">{}</td><td class=\"mark\">{}</td></tr>",
+        "<tr data-verdict=\"{class}\"><td>{}{why}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
         escape(&row.what),
         escape(&row.expected),
         escape(&row.measured),
@@ -434,15 +431,16 @@ fn claim_row(row: &ClaimRow) -> String {
 }
 
 fn runs(table: &Table) -> String {
-    let open = if table.rows.len() < RUNS_FOLDED_FROM { " open" } else { "" };
     let count = table.rows.len();
+    let is_folded = count >= RUNS_FOLDED_FROM;
+    let open = if is_folded { "" } else { " open" };
     let out = format!(
         "<details class=\"runs\"{open}><summary>Table of values <span>({})</span></summary>\
          <div class=\"box\" tabindex=\"0\" role=\"region\" aria-label=\"Table of values\">",
         counted(count, "row")
     );
     let numeric: Vec<bool> = (0..table.columns.len()).map(|column| is_numeric(table, column)).collect();
-    if count >= RUNS_AS_TEXT_FROM {
+    if is_folded {
         return out + as_text(table, &numeric).as_str() + "</div></details>\n";
     }
     out + as_table(table, &numeric).as_str() + "</div></details>\n"

@@ -51,6 +51,12 @@ const FILES: &[(&str, &str)] = files![
     "l4s/dualpi2.toml",
     "l4s/coexist.toml",
     "l4s/one_queue.toml",
+    "apps/audio_chunks.toml",
+    "apps/live_startup.toml",
+    "apps/video_burst.toml",
+    "apps/rpm_last_mile.toml",
+    "apps/rpm_cable.toml",
+    "apps/starlink.toml",
 ];
 
 /// Digitised figures and delivery traces.
