@@ -14,7 +14,7 @@ use crate::{BoxError, Error, Result};
 use bbrlab_report::Table;
 use bbrlab_report::play::fragment;
 use bbrlab_sim::record::Output;
-use bbrlab_sim::scenario::Scenario;
+use bbrlab_sim::scenario::{Scenario, ScenarioFile};
 use bbrlab_sim::setup::Setup;
 use bbrlab_stats::number::significant;
 use bbrlab_stats::quantile::interpolated_percentile;
@@ -137,8 +137,7 @@ fn study(experiment: &Experiment, seed: u64, tick: &(dyn Fn() + Sync)) -> Result
 /// differ.
 pub(super) fn resolve(experiment: &Experiment, planned: &PlannedRun, seed: u64) -> Result<(Scenario, Arc<Setup>)> {
     let at = || Error::at::<Error>(format!("run {}", planned.name));
-    let mut scenario: Scenario =
-        toml::Value::Table(planned.scenario.clone()).try_into().map_err(|error: toml::de::Error| at()(error.into()))?;
+    let mut scenario = ScenarioFile::from_table(planned.scenario.clone()).map_err(|error| at()(error.into()))?.scenario;
     let read = |file: &str| {
         let text = experiment.data.get(file).map(|text| text.to_string());
         text.ok_or_else(|| Error::NoData { kind: "trace", name: file.to_owned() }.into())
@@ -268,6 +267,16 @@ mod tests {
         let experiment = parse(USERS, "users.toml").unwrap();
         let outcome = run(&experiment, 1, &|_, _| {}).unwrap();
         assert_eq!(outcome.rows[0].verdict, Verdict::Fails);
+    }
+
+    #[test]
+    fn a_typical_path_gives_the_keys_that_the_file_does_not() {
+        let experiment = parse(&TEXT.replace("rate = '5mbit'", "path = 'starlink'"), "test.toml").unwrap();
+        let (_, planned) = plan(&experiment.file).unwrap();
+        let (_, setup) = resolve(&experiment, &planned[0], 1).unwrap();
+        assert_eq!(setup.links[0].service.nominal_rate().as_bytes_per_sec(), 105_000_000 / 8);
+        // The file's own key stays.
+        assert_eq!(setup.path.rtt.as_nanos(), 20_000_000);
     }
 
     #[test]

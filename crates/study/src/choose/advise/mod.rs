@@ -391,9 +391,8 @@ fn chosen(worths: &[Vec<f64>], rng: &mut Rng) -> Chosen {
         worths.iter().map(|worths| drawn.iter().map(|&index| worths[index as usize]).sum::<f64>()).collect()
     };
     let resamples: Vec<Vec<f64>> = (0..RESAMPLES).map(resample).collect();
-    let count = |of: &dyn Fn(&Vec<f64>) -> bool| {
-        resamples.iter().filter(|means| of(means)).count() as f64 / RESAMPLES as f64
-    };
+    let count =
+        |of: &dyn Fn(&Vec<f64>) -> bool| resamples.iter().filter(|means| of(means)).count() as f64 / RESAMPLES as f64;
     let wins: Vec<f64> = (0..worths.len()).map(|one| count(&|means| best(means) == one)).collect();
     let sure = count(&|means| is_best(means, &[choice]));
     let mut others: Vec<usize> = (0..worths.len()).filter(|&one| one != choice).collect();

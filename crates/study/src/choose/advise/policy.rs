@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 
 use bbrlab_stats::number::significant;
 
-use super::text::headline;
 use super::Answer;
+use super::text::headline;
 use crate::paths::Kind;
 use crate::policy_file;
 
