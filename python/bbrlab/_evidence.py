@@ -51,7 +51,7 @@ def conform(*algorithms: str, cases: Sequence[int] = (), cells: Sequence[str] = 
 
 
 def score(
-    *algorithms: str,
+    *algorithms: str | type,
     compare: Sequence[str] = (),
     card: str = "rfc9743",
     criteria: Sequence[str] = (),
@@ -60,6 +60,7 @@ def score(
 ) -> Record:
     """Scores algorithms by the criteria of RFC 9743, and returns the document of `bbrlab score --json`.
 
+    One of them may be a class, an algorithm written in Python; its name is the class's.
     `compare` are the references, by default CUBIC, Reno, BBRv1 and BBRv3; `criteria` are sections such as "5.1.2", all without any.
     `card` may also be "situations" or "applications"; `set` other than 0 draws the paths anew, and `repeat` is the number of seeds.
     """
@@ -67,7 +68,15 @@ def score(
         raise ValueError("score: no algorithm; pass at least one, such as 'bbr3'")
     if repeat < 1:
         raise ValueError(f"score: repeat is {repeat}; pass at least 1")
-    return Record(json.loads(_bbrlab.score(list(algorithms), list(compare), card, list(criteria), set, repeat)))
+    classes = [one for one in algorithms if not isinstance(one, str)]
+    if len(classes) > 1 or not all(callable(one) for one in classes):
+        raise ValueError(f"score: {classes[-1]!r}; pass names, and at most one class with a method on_ack")
+    # The algorithm `fixed` stands for the class, as in `run`.
+    names = [one if isinstance(one, str) else "fixed" for one in algorithms]
+    if classes and any(name.split(",")[0] == "fixed" for name in [*(one for one in algorithms if isinstance(one, str)), *compare]):
+        raise ValueError("score: fixed stands for a class here; score it without one")
+    own = (getattr(classes[0], "__name__", type(classes[0]).__name__), classes[0]) if classes else None
+    return Record(json.loads(_bbrlab.score(names, list(compare), card, list(criteria), set, repeat, own)))
 
 
 def _claim(task: tuple[int, str], seed: int) -> tuple[int, dict[str, Any]]:

@@ -145,6 +145,7 @@ def advise(
     population: Population | None = None,
     current: str | None = None,
     algorithms: Sequence[str] = (),
+    application: str = "bulk",
     objective: str = "balanced",
     draws: int | None = None,
     duration: str | None = None,
@@ -155,7 +156,8 @@ def advise(
     """Recommends an algorithm for a path or a population of paths, as `bbrlab advise` does.
 
     `measurement` is a file with the output of `ss -tin` or `iperf3 -J`, or TCP_INFO as CSV. An unknown `rate`, `rtt`, `buffer`,
-    `loss` or number of `rivals` may be a range, "20mbit..50mbit". `population` replaces all of them. Other keywords are keys of
+    `loss` or number of `rivals` may be a range, "20mbit..50mbit". `population` replaces all of them. `application` is what the
+    algorithms are judged by: "bulk", "video", "live" or "calls". Other keywords are keys of
     the scenario language that apply to every path (`aqm`, `policer`, …); `path="starlink"` is a typical path by name, whose
     values the others replace. Raises `ScenarioError` for values that are not accepted.
     """
@@ -164,7 +166,10 @@ def advise(
     if population is not None and (given or measurement is not None or trace is not None or rival_flows is not None):
         raise ValueError("population: it lists the paths; leave out the measurement and what describes one path")
     request: dict[str, Any] = {**given, "algorithms": list(algorithms), "objective": objective, "seed": seed}
+    request["for"] = application
     flags: list[tuple[str, Any]] = [*given.items()]
+    if application != "bulk":
+        flags.append(("for", application))
     if rival_flows is not None:
         request["rival_flows"] = list(rival_flows)
         flags.append(("rival-flows", ";".join(rival_flows)))

@@ -31,6 +31,34 @@ def test_a_score_has_the_document_of_the_command(command):
     assert found.criteria[0].section == "5.1.3"
 
 
+class Window(bbrlab.Algorithm):
+    """A window that no loss changes."""
+
+    def on_ack(self, ack):
+        self.cwnd_packets = 40
+
+
+class Broken(bbrlab.Algorithm):
+    """Fails at the first ACK."""
+
+    def on_ack(self, ack):
+        raise ArithmeticError("broken")
+
+
+def test_a_class_is_scored_beside_names():
+    once = {"criteria": ["5.1.2"], "repeat": 1}
+    found = bbrlab.score(Window, compare=["cubic"], **once)
+    assert found.subjects == ["Window"] and found.references == ["cubic"]
+    runs = [run for case in found.criteria[0].cases for run in case.runs]
+    of = {name: [run["values"] for run in runs if run["algorithm"] == name] for name in ("Window", "cubic")}
+    beside = bbrlab.score("bbr3", compare=["cubic"], **once)
+    assert of["cubic"] == [run["values"] for case in beside.criteria[0].cases for run in case.runs if run["algorithm"] == "cubic"]
+    assert len(of["Window"]) == len(of["cubic"]) and of["Window"] != of["cubic"]
+    assert bbrlab.score(Window, compare=["cubic"], **once) == found
+    with pytest.raises(ArithmeticError, match="broken"):
+        bbrlab.score(Broken, compare=["cubic"], **once)
+
+
 def test_an_executor_gives_the_same_documents():
     with ThreadPoolExecutor(2) as pool:
         assert bbrlab.reproduce("PROBE-RTT", "F2", executor=pool) == bbrlab.reproduce("PROBE-RTT", "F2")
@@ -54,6 +82,9 @@ def test_an_executor_gives_the_same_documents():
         (lambda: bbrlab.score("bbr4"), "bbr4"),
         (lambda: bbrlab.score("bbr3", criteria=["9.9"]), "9.9"),
         (lambda: bbrlab.score("bbr3", repeat=0), "at least 1"),
+        (lambda: bbrlab.score(Window, Broken), "at most one class"),
+        (lambda: bbrlab.score(7), "at most one class"),
+        (lambda: bbrlab.score(Window, "fixed"), "stands for a class"),
     ],
 )
 def test_bad_input_is_a_value_error(call, text):

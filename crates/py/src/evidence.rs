@@ -2,15 +2,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use bbrlab_core::Time;
+use bbrlab_lab::BoxError;
 use bbrlab_lab::conform::{self as draft, Subject};
 use bbrlab_lab::experiment::{self, Experiment};
 use bbrlab_lab::score as scorecards;
+use bbrlab_lab::session::Runner;
+use bbrlab_sim::record::Output;
 use bbrlab_sim::scenario::{FlowSpec, Scenario};
 use bbrlab_sim::setup::Setup;
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 
+use crate::external::{FIXED, PythonControl};
 use crate::run::Simulator;
 use crate::{error, interrupt};
 
@@ -94,9 +100,49 @@ pub fn conform(py: Python<'_>, algorithms: Vec<String>, numbers: Vec<u32>, cells
     Ok(format!("{:#}", draft::json(&all)))
 }
 
-/// Runs a scorecard, of all criteria without sections, beside the usual references without any. Returns the document of
-/// `bbrlab score --json`.
+/// The simulator, with objects of a class in place of the algorithm `fixed`.
+struct WithClass<'a> {
+    simulator: Simulator<'a>,
+    class: Option<Py<PyAny>>,
+    is_failed: &'a Arc<AtomicBool>,
+    /// First exception of the class.
+    raised: Mutex<Option<PyErr>>,
+}
+
+impl WithClass<'_> {
+    fn keep(&self, fault: PyErr) {
+        self.raised.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(fault);
+        self.is_failed.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Runner for WithClass<'_> {
+    fn is_real_time(&self) -> bool {
+        false
+    }
+
+    fn run(&self, scenario: &Scenario, setup: &Setup, progress: &mut dyn FnMut(Time)) -> Result<Output, BoxError> {
+        let Some(class) = &self.class else { return self.simulator.run(scenario, setup, progress) };
+        let mut setup = setup.clone();
+        let handles = Python::attach(|py| PythonControl::replace_fixed(py, &mut setup, class, self.is_failed))
+            .map_err(|fault| {
+                let line = fault.to_string();
+                self.keep(fault);
+                line
+            })?;
+        let output = self.simulator.run(scenario, &setup, progress);
+        if let Some(fault) = handles.iter().find_map(PythonControl::take_error) {
+            self.keep(fault);
+        }
+        output
+    }
+}
+
+/// Runs a scorecard, of all criteria without sections, beside the usual references without any. `class` stands for the algorithm
+/// `fixed`, and gets its own name. Returns the document of `bbrlab score --json`.
 #[pyfunction]
+#[pyo3(signature = (algorithms, references, card, sections, set, repeat, class))]
+#[expect(clippy::too_many_arguments, reason = "they are the arguments of the function in Python")]
 pub fn score(
     py: Python<'_>,
     algorithms: Vec<String>,
@@ -105,14 +151,27 @@ pub fn score(
     sections: Vec<String>,
     set: u64,
     repeat: u32,
+    class: Option<(String, Py<PyAny>)>,
 ) -> PyResult<String> {
     let plan = scorecards::Plan::of(card, &sections, &algorithms, &references, set, repeat.max(1))
         .map_err(|fault| error::scenario("score", &fault.to_string()))?;
+    let is_failed = Arc::new(AtomicBool::new(false));
+    let (name, class) = class.unzip();
+    let raised = Mutex::new(None);
     let found = interrupt::run(py, |is_interrupted: &AtomicBool| {
-        let is_failed = AtomicBool::new(false);
-        let runner = Simulator { steps: SCORE_STEPS, is_interrupted, is_failed: &is_failed };
-        scorecards::run(plan, &runner, &|_| None, &|| ())
+        let simulator = Simulator { steps: SCORE_STEPS, is_interrupted, is_failed: &is_failed };
+        let runner = WithClass { simulator, class, is_failed: &is_failed, raised };
+        let found = scorecards::run(plan, &runner, &|_| None, &|| ());
+        (found, runner.raised)
     })?;
-    let found = found.map_err(|fault| error::lab(&fault))?;
+    let (found, raised) = found;
+    if let Some(fault) = raised.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        return Err(fault);
+    }
+    let mut found = found.map_err(|fault| error::lab(&fault))?;
+    if let Some(name) = name {
+        let all = found.plan.subjects.iter_mut().chain(&mut found.plan.references);
+        all.filter(|one| *one == FIXED).for_each(|one| one.clone_from(&name));
+    }
     Ok(format!("{:#}", scorecards::json(&found)))
 }

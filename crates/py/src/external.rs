@@ -7,12 +7,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bbrlab_core::{Rate, Span, Time};
 use bbrlab_lab::session::Session;
+use bbrlab_sim::setup::Setup;
 use bbrlab_sim::tcp::{AckEvent, External, ExternalControl, Steering};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
 use crate::error;
 
+/// Name of the algorithm for which a class stands.
+pub const FIXED: &str = "fixed";
 /// Largest window, as that of the algorithm `fixed`.
 const CWND_MAX: f64 = 1e8;
 
@@ -178,6 +181,22 @@ impl PythonControl {
                     flow.external = Some(External::new(control.name(py)?, control));
                 }
             }
+        }
+        Ok(handles)
+    }
+
+    /// Gives each flow of the algorithm `fixed` an object of the class.
+    pub fn replace_fixed(
+        py: Python<'_>,
+        setup: &mut Setup,
+        class: &Py<PyAny>,
+        is_failed: &Arc<AtomicBool>,
+    ) -> PyResult<Vec<Handle>> {
+        let mut handles = Vec::new();
+        for flow in setup.flows.iter_mut().filter(|flow| flow.algorithm.name() == FIXED) {
+            let control = Self::new(py, class, flow.mss, is_failed)?;
+            handles.push(Handle(Arc::clone(&control.failure)));
+            flow.external = Some(External::new(control.name(py)?, control));
         }
         Ok(handles)
     }

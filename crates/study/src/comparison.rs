@@ -2,12 +2,22 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_report::{Axis, Figure, Panel, Series, Style};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Distance between two candidates within a row. Ours: four fit without touching the next row.
 const APART: f64 = 0.22;
 /// Maximum points of a distribution's curve. Ours: about one per column of a screen.
 const POINTS: usize = 300;
+
+/// Direction in which a measure improves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Better {
+    /// A larger value is better.
+    More,
+    /// A smaller value is better.
+    Less,
+}
 
 /// Estimate with its 95 % interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -33,6 +43,16 @@ impl Interval {
     #[must_use]
     pub const fn as_percent(self) -> Self {
         Self { middle: 100.0 * self.middle, low: 100.0 * self.low, high: 100.0 * self.high }
+    }
+
+    /// Turns a ratio so that more is better: of a smaller delay the inverse. A ratio whose interval reaches 0 is missing.
+    #[must_use]
+    pub fn turned(self, better: Better) -> Self {
+        match better {
+            _ if self.low <= 0.0 => Self::NONE,
+            Better::More => self,
+            Better::Less => Self { middle: 1.0 / self.middle, low: 1.0 / self.high, high: 1.0 / self.low },
+        }
     }
 
     /// Converts a gain to a ratio: 0.1 to 1.1.
@@ -85,6 +105,32 @@ pub struct Forest {
 }
 
 impl Forest {
+    /// Ratios to a control, the first figure of each comparison. They are turned so that right of the line is better in every row;
+    /// `marks` says what each mark is, as in "the mean of pairs of runs".
+    pub fn against(
+        id: &'static str,
+        control: &str,
+        marks: &str,
+        rows: Vec<(String, Better)>,
+        mut candidates: Vec<Candidate<usize>>,
+    ) -> Self {
+        for (row, estimate) in candidates.iter_mut().flat_map(|one| &mut one.estimates) {
+            *estimate = estimate.turned(rows[*row].1);
+        }
+        Self {
+            id,
+            title: format!("Against {control}"),
+            how_to_read: format!(
+                "Each mark is {marks} as a ratio to {control}, its bar the 95 % interval, turned so that right of the line is better: 2 is \
+                 twice the rate, or half the delay, time or loss."
+            ),
+            x: ratio_axis("better by a factor of"),
+            same: (1.0, format!("as {control}")),
+            rows: rows.into_iter().map(|(name, _)| name).collect(),
+            candidates,
+        }
+    }
+
     /// Draws the plot.
     pub fn figure(self) -> Figure {
         let middle = (self.candidates.len() as f64 - 1.0) / 2.0;
@@ -120,7 +166,7 @@ impl Forest {
 }
 
 /// Axis of ratios to the control.
-pub fn ratio_axis(label: impl Into<String>) -> Axis {
+fn ratio_axis(label: impl Into<String>) -> Axis {
     Axis { label: label.into(), log: true, ..Axis::default() }
 }
 
@@ -222,6 +268,20 @@ mod tests {
         assert_eq!((panel.series[0].x[0], panel.series[1].y[1]), (2.0, 10.0));
         assert!(panel.series[1].y[0].is_nan());
         assert!(gains_over("gain", vec![candidate(vec![(1.0, Interval::NONE), (2.0, GAIN)])]).is_none());
+    }
+
+    #[test]
+    fn right_of_the_line_is_better_in_every_row() {
+        let half = Interval { middle: 0.5, low: 0.4, high: 1.25 };
+        let rows = vec![("goodput".to_owned(), Better::More), ("delay".to_owned(), Better::Less)];
+        let lost = Interval { middle: 0.1, low: 0.0, high: 0.2 };
+        let both = candidate(vec![(0, half), (1, half)]);
+        let none = candidate(vec![(0, lost), (1, lost)]);
+        let forest = Forest::against("x", "cubic", "the mean", rows, vec![both, none]);
+        let [both, none] = &forest.candidates[..] else { panic!() };
+        assert_eq!(both.estimates[0].1, half);
+        assert_eq!(both.estimates[1].1, Interval { middle: 2.0, low: 0.8, high: 2.5 });
+        assert!(none.estimates.iter().all(|(_, one)| !one.is_known()));
     }
 
     #[test]

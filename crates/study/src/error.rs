@@ -357,6 +357,14 @@ pub enum Error {
         /// Names of the objectives.
         known: String,
     },
+    /// No application of that name.
+    #[error("there is no application {name:?}; there are {known}")]
+    UnknownApplication {
+        /// The name.
+        name: String,
+        /// Names of the applications.
+        known: String,
+    },
     /// No candidate delivers anything.
     #[error("nothing gets through: no candidate delivered a byte on any of these paths")]
     NothingDelivered,

@@ -8,7 +8,9 @@ use std::fmt::Write as _;
 
 use bbrlab_sim::scenario::TimeSpan;
 use bbrlab_study::choose::advise::source::sources;
-use bbrlab_study::choose::advise::text::{COMPARED, checked, footnote, headline, number, ratio, share, warnings, why};
+use bbrlab_study::choose::advise::text::{
+    checked, compared, figures, footnote, headline, number, ratio, share, warnings, why,
+};
 use bbrlab_study::choose::advise::{self, Advice, Answer, Figure, Prepared, Request, WORTH_A_CHANGE};
 use bbrlab_study::choose::objective::Objective;
 use bbrlab_study::measured;
@@ -31,6 +33,7 @@ const DRAWS_JUDGED: u64 = 8;
         bbrlab advise --rate 20mbit..100mbit --rtt 20ms..80ms --buffer 0.2bdp..1bdp --rivals 0..2\n  \
         ss -tin | bbrlab advise --from -\n  \
         bbrlab advise --path starlink\n  \
+        bbrlab advise --path lte --for calls\n  \
         bbrlab advise --from live\n\n\
         Give an unknown value as a range, LOW..HIGH; each draw takes one value from it. Exit status with --judge: 1 if the advice \
         reaches less than 98 % of the score of the best choice in hindsight.")]
@@ -78,6 +81,15 @@ pub struct AdviseArgs {
     /// [default: cubic, bbr1 and bbr3]
     #[arg(long, value_name = "CC,…", help_heading = "Question")]
     pub algorithms: Option<String>,
+    /// Application to choose for: bulk, video (on demand), live (video) or calls
+    #[arg(
+        long = "for",
+        value_name = "WHAT",
+        default_value = "bulk",
+        conflicts_with = "judge",
+        help_heading = "Question"
+    )]
+    pub application: String,
     /// Objective of the score: balanced, throughput, delay or polite
     #[arg(long, value_name = "NAME", default_value = "balanced", help_heading = "Question")]
     pub objective: String,
@@ -189,6 +201,7 @@ fn request(args: &AdviseArgs) -> Result<Request, Error> {
             .map(|flows| flows.split(';').map(|flow| flow.trim().to_owned()).collect()),
         current: args.current.as_deref().map(inputs::flow).transpose().map_err(Error::flag("--current"))?,
         algorithms: algorithms.map_err(Error::flag("--algorithms"))?.unwrap_or_default(),
+        application: Some(args.application.clone()),
         objective: Some(args.objective.clone()),
         draws: args.draws,
         duration: args.duration.clone(),
@@ -304,11 +317,12 @@ fn tables(advice: &Advice) -> String {
     let rows = advice.candidates.iter().enumerate().map(|(nth, one)| {
         let mut row = vec![if nth == advice.choice { format!("→ {}", one.flow) } else { format!("  {}", one.flow) }];
         row.push(format!("{:.3}", one.score));
-        row.extend(one.figures.iter().map(|value| number(*value)));
+        row.extend(figures(advice).map(|nth| number(one.figures[nth])));
         row.push(share(one.wins));
         row
     });
-    let heads: Vec<String> = Figure::ALL.iter().map(|figure| format!("{}, {}", figure.name(), figure.unit())).collect();
+    let heads: Vec<String> =
+        figures(advice).map(|nth| Figure::ALL[nth]).map(|one| format!("{}, {}", one.name(), one.unit())).collect();
     let head: Vec<&str> =
         ["algorithm", "score"].into_iter().chain(heads.iter().map(String::as_str)).chain(["best in"]).collect();
     let align: Vec<Align> = (0..head.len()).map(|nth| if nth == 0 { Align::Left } else { Align::Right }).collect();
@@ -316,10 +330,10 @@ fn tables(advice: &Advice) -> String {
     text.push('\n');
     let current = &advice.candidates[0].flow;
     let against = advice.candidates[1..].iter().map(|one| {
-        let gains = std::iter::once(&one.score_gain).chain(COMPARED.iter().map(|(nth, _)| &one.gain[*nth])).map(ratio);
+        let gains = std::iter::once(&one.score_gain).chain(compared(advice).map(|(nth, _)| &one.gain[nth])).map(ratio);
         std::iter::once(format!("{} over {current}", one.flow)).chain(gains).collect()
     });
-    let names: Vec<&str> = ["ratio", "score"].into_iter().chain(COMPARED.iter().map(|(_, name)| *name)).collect();
+    let names: Vec<&str> = ["ratio", "score"].into_iter().chain(compared(advice).map(|(_, name)| name)).collect();
     text += &aligned(&names, &align[..names.len()], against);
     text
 }

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_sim::scenario::ScenarioFile;
+use bbrlab_study::comparison::Better;
 use serde::Deserialize;
 
 use super::redraw::Draw;
@@ -38,14 +39,6 @@ pub const CARDS: [Card; 3] = [
     Card { name: "situations", title: "97 situations", files: files!["situations.toml"] },
     Card { name: "applications", title: "Applications", files: files!["applications.toml"] },
 ];
-
-/// Direction in which a measure improves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Better {
-    More,
-    Less,
-}
 
 /// A measure of a criterion.
 #[derive(Clone, Debug, Deserialize)]

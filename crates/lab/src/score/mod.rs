@@ -18,7 +18,8 @@ use crate::expect::{Measurer, RunSet, RunView};
 use crate::session::Runner;
 use crate::{Error, Result};
 
-pub use file::{Better, CARDS, Card, Case, Criterion, Measure};
+pub use bbrlab_study::comparison::Better;
+pub use file::{CARDS, Card, Case, Criterion, Measure};
 pub use judge::{Line, Standing};
 pub use page::page;
 pub use redraw::Draw;

@@ -4,8 +4,7 @@
 use super::judge::judged_by;
 use super::{Comparison, Experiment, Findings, SegmentBy};
 use crate::comparison::{
-    Candidate, Forest, Interval, cumulative_of, distribution_help, gains_over, judged, ratio_axis, share_axis,
-    value_axis,
+    Better, Candidate, Forest, Interval, cumulative_of, distribution_help, gains_over, judged, share_axis, value_axis,
 };
 use bbrlab_report::{Axis, Figure, Panel, Series};
 
@@ -30,17 +29,9 @@ pub fn forest(test: &Experiment, found: &Findings) -> Figure {
             .map(|line| (place(line), line.interval().as_ratio()))
             .collect(),
     };
-    Forest {
-        id: "ab-gains",
-        title: format!("How much faster than {}", test.arms[0].label),
-        how_to_read: "Each mark is the ratio of the medians, its bar the 95 % interval. Right of the line is faster."
-            .to_owned(),
-        x: ratio_axis(format!("times as fast as {}", test.arms[0].label)),
-        same: (1.0, "no gain".to_owned()),
-        candidates: (1..test.arms.len()).map(candidate).collect(),
-        rows,
-    }
-    .figure()
+    let candidates = (1..test.arms.len()).map(candidate).collect();
+    let labels = rows.iter().map(|row| (row.clone(), Better::More)).collect();
+    Forest::against("ab-gains", &test.arms[0].label, "the median speed", labels, candidates).figure()
 }
 
 /// Plots the gain over the ranges of one quantity; `None` if fewer than two ranges have enough connections of an arm.

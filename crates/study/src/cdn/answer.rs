@@ -3,7 +3,7 @@
 
 use super::summary::{SummaryLine, lines};
 use super::{Gain, Segment, Study};
-use crate::comparison::{Candidate, Forest, judged, ratio_axis};
+use crate::comparison::{Better, Candidate, Forest, judged};
 use crate::judgement::Judgement;
 use bbrlab_report::{Figure, Number};
 use bbrlab_stats::number::{hundredths, signed_percent};
@@ -81,15 +81,6 @@ pub(super) fn forest(study: &Study) -> Figure {
         let key = format!("{} split", study.design.algorithms[0]);
         candidates.push(candidate(0, "A/B split", key, |line| line.split));
     }
-    Forest {
-        id: "cdn-gains",
-        title: format!("How much faster than {control}"),
-        how_to_read: "Each mark is the median gain over the users of a class, its bar the 95 % interval. Right of the line is faster."
-            .to_owned(),
-        x: ratio_axis(format!("times as fast as {control}")),
-        same: (1.0, "no gain".to_owned()),
-        rows: rows.iter().map(label).collect(),
-        candidates,
-    }
-    .figure()
+    let labels = rows.iter().map(|row| (label(row), Better::More)).collect();
+    Forest::against("cdn-gains", control, "the median speed over the users of a class", labels, candidates).figure()
 }

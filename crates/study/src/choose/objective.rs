@@ -79,7 +79,8 @@ impl Objective {
 }
 
 /// Terms of a score, each from 0 to 1 (best): goodput over the fair share, base RTT over median RTT, the share not
-/// retransmitted, and others' goodput over their fair share.
+/// retransmitted, and others' goodput over their fair share. For an application that a flow runs, its quality takes the place of
+/// goodput, and its delay is part of that; others are due what it leaves of the link, up to its fair share.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Terms(pub [f64; Terms::COUNT]);
 
@@ -102,11 +103,17 @@ impl Terms {
         let (own, all) = (get(Metric::FirstFlows), get(Metric::Flows));
         let (first, total) = (get(Metric::FirstGoodputBps), get(Metric::GoodputBps));
         let at_most_one = |ratio: f64| ratio.clamp(0.0, 1.0);
-        let goodput = at_most_one(first / (room * own / all));
-        let others = if all > own { at_most_one((total - first) / (room * (all - own) / all)) } else { 1.0 };
+        let repeats = 1.0 - at_most_one(get(Metric::FirstRetransmitRatio));
+        let quality = get(Metric::FirstQuality);
+        let fair = room * own / all;
+        let due = if quality.is_finite() { room - first.min(fair) } else { room * (all - own) / all };
+        let others = if all > own { at_most_one((total - first) / due) } else { 1.0 };
+        if quality.is_finite() {
+            return Self([quality, 1.0, repeats, others]);
+        }
+        let goodput = at_most_one(first / fair);
         let rtt = get(Metric::FirstRttP50Ms);
         let delay = if rtt > 0.0 { at_most_one(get(Metric::RttBaseMs) / rtt) } else { 1.0 };
-        let repeats = 1.0 - at_most_one(get(Metric::FirstRetransmitRatio));
         Self([goodput, delay, repeats, others])
     }
 }
@@ -139,6 +146,22 @@ mod tests {
         let fair = balanced.score(&figures(&[]));
         let greedy = balanced.score(&figures(&[(Metric::FirstGoodputBps, 9e6)]));
         assert!(fair > 0.95 && greedy < 0.5 * fair, "{fair} {greedy}");
+    }
+
+    #[test]
+    fn an_application_is_judged_by_its_quality_and_rivals_are_due_what_it_leaves() {
+        let balanced = Objective::named("balanced").unwrap();
+        let call = |quality: f64, total: f64| {
+            balanced.score(&figures(&[
+                (Metric::FirstQuality, quality),
+                (Metric::FirstGoodputBps, 1e6),
+                (Metric::GoodputBps, total),
+                (Metric::FirstRttP50Ms, 80.0),
+            ]))
+        };
+        assert!((call(1.0, 9.5645e6) - 1.0).abs() < 1e-3);
+        assert!((call(0.5, 9.5645e6) - 0.5).abs() < 1e-3);
+        assert!(call(1.0, 5e6) < 0.75);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use bbrlab_stats::{mean, median};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::comparison::Interval;
+use crate::comparison::{Better, Interval};
 use crate::sweep::{Metric, Row};
 
 pub use page::{Overview, page};
@@ -25,13 +25,6 @@ const MATERIAL: f64 = 0.01;
 const MATERIAL_SHARE: f64 = 0.001;
 /// Seed stream of the bootstrap.
 const STREAM: u64 = 0x636f_6d70;
-
-/// Direction in which a measure improves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Better {
-    More,
-    Less,
-}
 
 /// A compared quantity. "First" are the flows of a scenario's first `flow`, "others" the rest.
 #[derive(Clone, Copy, Debug)]

@@ -7,8 +7,8 @@ use bbrlab_sim::record::trace::Trace;
 use bbrlab_sim::setup::Setup;
 
 use super::words::{answer, change, interval, notes, value};
-use super::{Better, Comparison, Estimate, Line, MEASURES};
-use crate::comparison::{Candidate, Forest, Interval, ratio_axis};
+use super::{Comparison, Line, MEASURES};
+use crate::comparison::{Better, Candidate, Forest};
 
 /// Maximum numbers on the first screen. Ours.
 const NUMBERS_MAX: usize = 6;
@@ -79,35 +79,15 @@ fn forest(found: &Comparison) -> Option<Figure> {
     let candidate = |nth: usize| Candidate {
         name: found.sides[nth].name.clone(),
         color_key: found.sides[nth].color_key.clone(),
-        estimates: lines.iter().map(|line| turned(line, &line.sides[nth])).enumerate().collect(),
+        estimates: lines.iter().map(|line| line.sides[nth].relative.as_ratio()).enumerate().collect(),
     };
+    let row = |line: &&Line| (MEASURES[line.measure].name.to_owned(), MEASURES[line.measure].better);
+    let marks =
+        if found.is_paired { "the mean of pairs of runs with the same seed" } else { "the mean of independent runs" };
     (!lines.is_empty()).then(|| {
-        Forest {
-            id: "differences",
-            title: format!("Against {base}"),
-            how_to_read: format!(
-                "Each mark is the mean of {} as a ratio to {base}, with its 95 % interval, turned so that right of the line is better: \
-                 2 is twice the goodput, or half the delay or loss.",
-                if found.is_paired { "pairs of runs with the same seed" } else { "independent runs" }
-            ),
-            x: ratio_axis("better by a factor of"),
-            same: (1.0, format!("as {base}")),
-            rows: lines.iter().map(|line| MEASURES[line.measure].name.to_owned()).collect(),
-            candidates: (1..found.sides.len()).map(candidate).collect(),
-        }
-        .figure()
+        let candidates = (1..found.sides.len()).map(candidate).collect();
+        Forest::against("differences", base, marks, lines.iter().map(row).collect(), candidates).figure()
     })
-}
-
-fn turned(line: &Line, estimate: &Estimate) -> Interval {
-    let own = estimate.relative.as_ratio();
-    if own.low <= 0.0 {
-        return Interval::NONE;
-    }
-    match MEASURES[line.measure].better {
-        Better::More => own,
-        Better::Less => Interval { middle: 1.0 / own.middle, low: 1.0 / own.high, high: 1.0 / own.low },
-    }
 }
 
 fn table(found: &Comparison, case: Option<usize>) -> Table {

@@ -2,6 +2,8 @@
 //! one.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
+mod application;
+
 use std::collections::BTreeSet;
 
 use bbrlab_core::Rng;
@@ -10,6 +12,8 @@ use serde::{Deserialize, Serialize};
 use crate::sweep::{Metric, Row};
 use crate::{Error, Result};
 use bbrlab_sim::scenario::{BitRate, FlowSpec, Problem, Ratio, Scenario, ScenarioFile, TimeSpan, read_toml};
+
+pub use application::{APPLICATIONS, Application, quality};
 
 /// Target number of packets of a run, so that fast paths cost no more than slow ones. Ours.
 const PACKETS: f64 = 30_000.0;
@@ -436,6 +440,9 @@ pub struct Conditions {
     pub duration_s: Option<f64>,
     /// Packets at the bottleneck's rate after which a run ends, provided that it lasts a minimum number of round trips.
     pub packets: Option<f64>,
+    /// Application of the first flow, instead of a bulk transfer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub application: Option<Application>,
 }
 
 /// Minimum round trips of a run shortened for its packets. Ours: start-up must not be most of it.
@@ -447,9 +454,17 @@ impl Conditions {
         if let Some(seconds) = self.duration_s {
             return seconds;
         }
-        let natural = (PACKETS * PACKET * 8.0 / path.rate_bps).max(SHORTEST_S).max(ROUNDS * path.rtt_s).min(LONGEST_S);
         let affordable = self.packets.map_or(f64::INFINITY, |packets| packets * PACKET * 8.0 / path.rate_bps);
+        if let Some(application) = &self.application {
+            return application.seconds(affordable);
+        }
+        let natural = (PACKETS * PACKET * 8.0 / path.rate_bps).max(SHORTEST_S).max(ROUNDS * path.rtt_s).min(LONGEST_S);
         natural.min(affordable.max(ROUNDS_AT_LEAST * path.rtt_s))
+    }
+
+    /// The same conditions for a bulk transfer.
+    pub(crate) fn bulk(&self) -> Self {
+        Self { application: None, ..self.clone() }
     }
 
     /// Packets that the bottleneck passes in a run on this path.
@@ -493,7 +508,7 @@ impl Path {
         set("rtt", format!("{}us", (self.rtt_s * 1e6).round().max(1.0)))?;
         set("buffer", format!("{}B", self.buffer_bytes.round()))?;
         set("loss", format!("{:.7}", self.loss))?;
-        set("flow", flow.to_owned())?;
+        set("flow", conditions.application.map_or(flow.to_owned(), |one| format!("{flow},{}", one.option)))?;
         let kinds: BTreeSet<&String> = self.rivals.iter().collect();
         for (nth, kind) in kinds.iter().enumerate() {
             let count = self.rivals.iter().filter(|rival| rival == kind).count();

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::{Cells, Metric, Sweep};
-use crate::comparison::{Candidate, Forest, ratio_axis};
+use crate::comparison::{Better, Candidate, Forest};
 use bbrlab_report::{Axis, Figure, Heat, Number, Panel, Report, Scale, Section, Series, Style, Table};
 use bbrlab_stats::number::significant;
 use bbrlab_stats::plural::counted;
@@ -94,35 +94,27 @@ pub fn page(sweep: &Sweep, cells: &Cells, shown: &[Metric], base: Option<usize>,
     }
 }
 
-/// Forest plot: ratios of each compared value to the baseline; `None` if there is no other.
+/// Forest plot: ratios of each compared value to the baseline, of the metrics that can be better; `None` if there is no other value.
 fn forest(sweep: &Sweep, cells: &Cells, axis: usize, base: usize, shown: &[Metric]) -> Option<Figure> {
     let points = &sweep.product().axes()[axis].1;
-    let control = &points[base].label;
+    let judged: Vec<(Metric, Better)> = shown.iter().filter_map(|&metric| Some((metric, metric.better()?))).collect();
     let candidate = |value: usize| Candidate {
         name: points[value].label.clone(),
         color_key: points[value].label.clone(),
-        estimates: shown.iter().map(|&metric| cells.ratio(sweep, axis, (value, base), metric)).enumerate().collect(),
+        estimates: judged
+            .iter()
+            .map(|&(metric, _)| cells.ratio(sweep, axis, (value, base), metric))
+            .enumerate()
+            .collect(),
     };
     let candidates: Vec<Candidate<usize>> = (0..points.len())
         .filter(|&value| value != base)
         .map(candidate)
         .filter(|one| one.estimates.iter().any(|(_, ratio)| ratio.is_known()))
         .collect();
-    (!candidates.is_empty()).then(|| {
-        Forest {
-            id: "ratios",
-            title: format!("Against {control}"),
-            how_to_read: format!(
-                "Each mark is the median ratio to {control} over the combinations of all other axes, its bar the 95 % interval of that median; \
-                 fewer than six combinations have none. Right of the line is more."
-            ),
-            x: ratio_axis(format!("ratio to {control}")),
-            same: (1.0, format!("as {control}")),
-            rows: shown.iter().map(|&metric| short_name(metric)).collect(),
-            candidates,
-        }
-        .figure()
-    })
+    let rows = judged.iter().map(|&(metric, better)| (short_name(metric), better)).collect();
+    let marks = "the median over the combinations of all other axes (fewer than six have no interval)";
+    (!candidates.is_empty()).then(|| Forest::against("ratios", &points[base].label, marks, rows, candidates).figure())
 }
 
 /// Medians over the whole sweep for each compared value.

@@ -3,6 +3,8 @@
 
 use std::fmt;
 
+use crate::comparison::Better;
+use crate::paths::quality;
 use bbrlab_sim::link::{Buffer, Loss};
 use bbrlab_sim::metrics;
 use bbrlab_sim::record::result::{Distribution, FlowResult, RunResult};
@@ -68,11 +70,45 @@ metrics! {
     FirstFctS: "first_fct_s", "s", 1.0;
     Packets: "packets", "", 1.0;
     CapacityBps: "capacity_bps", "Mbit/s", 1e-6;
+    FirstQuality: "first_quality", "%", 100.0;
 }
 
 impl Metric {
     /// Number of metrics.
     pub const COUNT: usize = Self::ALL.len();
+
+    /// Direction in which the metric improves; none if it describes the path or the run.
+    pub const fn better(self) -> Option<Better> {
+        match self {
+            Self::GoodputBps
+            | Self::Utilisation
+            | Self::Jain
+            | Self::FirstGoodputBps
+            | Self::FirstShare
+            | Self::FirstQuality => Some(Better::More),
+            Self::DropRatio
+            | Self::RetransmitRatio
+            | Self::QueueMeanMs
+            | Self::QueueP50Ms
+            | Self::QueueP95Ms
+            | Self::QueueP99Ms
+            | Self::ConvergenceS
+            | Self::FirstRttP50Ms
+            | Self::FirstRttP95Ms
+            | Self::FirstRetransmitRatio
+            | Self::FirstJitterMs
+            | Self::FirstFctS => Some(Better::Less),
+            Self::RateBps
+            | Self::RttBaseMs
+            | Self::BdpPackets
+            | Self::BufferBdp
+            | Self::Loss
+            | Self::Flows
+            | Self::FirstFlows
+            | Self::Packets
+            | Self::CapacityBps => None,
+        }
+    }
 
     /// Returns the metric with this name.
     pub fn named(name: &str) -> Option<Self> {
@@ -148,6 +184,7 @@ impl Row {
             mean(&own, &|flow| flow.fct_s.unwrap_or(f64::NAN)),
             result.packets as f64,
             8.0 * link.policer.map_or(rate, |policer| rate.min(policer.rate.as_bytes_per_sec() as f64)),
+            own.iter().zip(&setup.flows).map(|(flow, setup)| quality(setup, flow)).sum::<f64>() / own.len() as f64,
         ];
         let text = serde_json::to_string(scenario).unwrap_or_default();
         Self { id: metrics::fnv1a(text.as_bytes()), seed: setup.seed, figures }

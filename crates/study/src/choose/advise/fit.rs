@@ -5,7 +5,7 @@ use bbrlab_core::Rng;
 
 use super::Question;
 use crate::Result;
-use crate::paths::{Measured, Path};
+use crate::paths::{Conditions, Measured, Path};
 use crate::sweep::Metric;
 
 /// Maximum number of runs in which a path's rate is fitted. Ours: goodput is nearly proportional to the rate.
@@ -25,8 +25,9 @@ const APART: u64 = 1 << 41;
 pub(super) fn fitting(question: &Question<'_>, nth: u64) -> Result<Path> {
     let mut drawn = question.population.draw_alternatives(question.seed, nth);
     let Some(measured) = drawn[0].measured else { return Ok(drawn.swap_remove(0)) };
-    let fits: Vec<(f64, Path)> =
-        drawn.into_iter().map(|path| fitted(question, path, measured, nth)).collect::<Result<_>>()?;
+    let conditions = question.conditions.bulk();
+    let one = |path| fitted(question, &conditions, path, measured, nth);
+    let fits: Vec<(f64, Path)> = drawn.into_iter().map(one).collect::<Result<_>>()?;
     let nearest = fits.iter().fold(f64::INFINITY, |nearest, (distance, _)| nearest.min(*distance));
     let weight = |distance: f64| (nearest - distance).exp();
     let all: f64 = fits.iter().map(|(distance, _)| weight(*distance)).sum();
@@ -40,10 +41,16 @@ pub(super) fn fitting(question: &Question<'_>, nth: u64) -> Result<Path> {
 }
 
 /// The path with the rate, among those tried, whose run is nearest to the measurement, and its distance.
-fn fitted(question: &Question<'_>, mut path: Path, measured: Measured, nth: u64) -> Result<(f64, Path)> {
+fn fitted(
+    question: &Question<'_>,
+    conditions: &Conditions,
+    mut path: Path,
+    measured: Measured,
+    nth: u64,
+) -> Result<(f64, Path)> {
     let mut best = (f64::INFINITY, path.clone());
     for _ in 0..RUNS {
-        let row = path.run(question.conditions, &question.flows[0], question.seed.wrapping_add(nth))?;
+        let row = path.run(conditions, &question.flows[0], question.seed.wrapping_add(nth))?;
         let distance = measured.distance(&row);
         if distance < best.0 {
             best = (distance, path.clone());

@@ -2,6 +2,7 @@
 //! the scores are compared, with the reasons behind the choice.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
+mod figure;
 mod fit;
 mod judge;
 mod page;
@@ -23,6 +24,7 @@ use bbrlab_stats::bootstrap::{RESAMPLES, resampled};
 use bbrlab_stats::quantile::nearest_position;
 use bbrlab_stats::{known_mean, mean};
 
+pub use figure::Figure;
 pub use judge::{AdviceQuality, judge, judge_measured};
 pub use policy::policy;
 pub use request::{Answer, Prepared, Request};
@@ -43,78 +45,6 @@ const LOSSY: f64 = 0.02;
 pub const DRAWS_GROW: u64 = 4;
 /// Minimum share of the difference for a term to be listed as a reason. Ours.
 const PART_SAID: f64 = 0.1;
-
-/// A metric reported for a candidate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub enum Figure {
-    /// Goodput, Mbit/s.
-    Goodput,
-    /// Goodput up to the fair share, relative to it, %.
-    FairShare,
-    /// Median RTT, ms.
-    RttP50,
-    /// 95th percentile of RTT, ms.
-    RttP95,
-    /// Median RTT over the base RTT.
-    RttRatio,
-    /// Retransmitted over sent, %.
-    Retransmitted,
-    /// Rivals' goodput over their fair share, %; on paths with rivals.
-    Others,
-}
-
-impl Figure {
-    /// All metrics, in display order.
-    pub const ALL: [Self; 7] =
-        [Self::Goodput, Self::FairShare, Self::RttP50, Self::RttP95, Self::RttRatio, Self::Retransmitted, Self::Others];
-
-    /// Table heading.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Goodput => "goodput",
-            Self::FairShare => "of fair share",
-            Self::RttP50 => "RTT p50",
-            Self::RttP95 => "RTT p95",
-            Self::RttRatio => "over base RTT",
-            Self::Retransmitted => "retransmitted",
-            Self::Others => "rivals get",
-        }
-    }
-
-    /// Unit.
-    pub const fn unit(self) -> &'static str {
-        match self {
-            Self::Goodput => "Mbit/s",
-            Self::FairShare | Self::Retransmitted => "%",
-            Self::RttP50 | Self::RttP95 => "ms",
-            Self::RttRatio => "×",
-            Self::Others => "% of theirs",
-        }
-    }
-
-    /// Returns the metric of one run; NaN if it has none.
-    fn of(self, row: &Row) -> f64 {
-        let terms = Terms::of(&row.figures).0;
-        match self {
-            Self::Goodput => row.get(Metric::FirstGoodputBps) * 1e-6,
-            Self::FairShare => 100.0 * terms[Terms::GOODPUT],
-            Self::RttP50 => row.get(Metric::FirstRttP50Ms),
-            Self::RttP95 => row.get(Metric::FirstRttP95Ms),
-            Self::RttRatio => row.get(Metric::FirstRttP50Ms) / row.get(Metric::RttBaseMs),
-            Self::Retransmitted => 100.0 * row.get(Metric::FirstRetransmitRatio),
-            Self::Others if row.get(Metric::Flows) > row.get(Metric::FirstFlows) => 100.0 * terms[Terms::OTHERS],
-            Self::Others => f64::NAN,
-        }
-    }
-
-    /// Metric behind each term of the score, in the order of [`Terms`].
-    const OF_TERMS: [Self; Terms::COUNT] = [Self::FairShare, Self::RttRatio, Self::Retransmitted, Self::Others];
-
-    /// Returns true if higher is better.
-    const fn is_gain(self) -> bool {
-        matches!(self, Self::Goodput | Self::FairShare | Self::Others)
-    }
-}
 
 /// A reason for a difference in score: one term of the score, with the metric behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -165,6 +95,9 @@ pub struct Advice {
     pub paths: Vec<Path>,
     /// Score of each candidate on each path.
     pub worths: Vec<Vec<f64>>,
+    /// True if an application's quality is judged.
+    #[serde(skip)]
+    pub is_application: bool,
     /// Shortest and longest run, seconds.
     pub seconds: (f64, f64),
     /// The current algorithm simulated on measured paths beside what was measured there.
@@ -263,6 +196,8 @@ impl Advice {
 struct Runs {
     paths: Vec<Path>,
     rows: Vec<Vec<Row>>,
+    /// Bulk transfers of the current algorithm on measured paths, if the question is about another application.
+    bulk: Vec<Row>,
 }
 
 impl Runs {
@@ -281,6 +216,11 @@ impl Runs {
                 row
             };
             rows.extend(new.par_iter().enumerate().map(one).collect::<Result<Vec<Row>>>()?);
+        }
+        if conditions.application.is_some() && question.population.is_measured() {
+            let bulk = conditions.bulk();
+            let one = |(nth, path): (usize, &Path)| path.run(&bulk, &flows[0], seed.wrapping_add((known + nth) as u64));
+            self.bulk.extend(new.par_iter().enumerate().map(one).collect::<Result<Vec<Row>>>()?);
         }
         Ok(())
     }
@@ -310,7 +250,7 @@ pub fn advise_until_stable(question: &Question<'_>, max: u64, tick: &(dyn Fn() +
 
 fn evaluate(question: &Question<'_>, runs: &Runs) -> Result<Advice> {
     let Question { conditions, flows, objective, seed, .. } = *question;
-    let Runs { paths, rows } = runs;
+    let Runs { paths, rows, bulk } = runs;
     if rows.iter().flatten().all(|row| row.get(Metric::FirstGoodputBps) == 0.0) {
         return Err(Error::NothingDelivered);
     }
@@ -333,8 +273,18 @@ fn evaluate(question: &Question<'_>, runs: &Runs) -> Result<Advice> {
     let candidates = (0..flows.len()).map(|nth| candidate(nth, &mut rng)).collect();
     let lengths = paths.iter().map(|path| conditions.seconds(path));
     let seconds = lengths.fold((f64::INFINITY, 0.0_f64), |(low, high), s| (low.min(s), high.max(s)));
-    let agreement = Agreement::of(paths, &rows[0]);
-    Ok(Advice { candidates, choice, sure, tied, paths: paths.clone(), worths, seconds, agreement })
+    let agreement = Agreement::of(paths, if bulk.is_empty() { &rows[0] } else { bulk });
+    Ok(Advice {
+        candidates,
+        choice,
+        sure,
+        tied,
+        paths: paths.clone(),
+        worths,
+        is_application: conditions.application.is_some(),
+        seconds,
+        agreement,
+    })
 }
 
 /// Splits the difference between two candidates' mean scores into reasons. Each reason's metric differs in the
@@ -355,7 +305,8 @@ fn reasons(objective: Objective, own: &[Row], other: &[Row]) -> Vec<Reason> {
         other: figure_of(other, figure),
         part: part / base,
     };
-    let mut found: Vec<Reason> = Figure::OF_TERMS.into_iter().zip(parts).map(reason).collect();
+    let figures = Figure::of_terms(own.iter().any(|row| row.get(Metric::FirstQuality).is_finite()));
+    let mut found: Vec<Reason> = figures.into_iter().zip(parts).map(reason).collect();
     found.retain(|reason| {
         let rises = reason.own > reason.other;
         reason.part.abs() * base >= PART_SAID * largest
@@ -500,7 +451,8 @@ mod tests {
     fn a_ratio_is_that_of_the_figures_beside_it() {
         let advice = ask(&spec("2mbit..20mbit", "0.5bdp..8bdp", "0%..2%"), "balanced", 5, 2);
         let (cubic, bbr1) = (&advice.candidates[0], &advice.candidates[1]);
-        for (nth, figure) in Figure::ALL.iter().enumerate().filter(|(_, figure)| **figure != Figure::Others) {
+        let is_known = |(nth, _): &(usize, &Figure)| cubic.figures[*nth].is_finite();
+        for (nth, figure) in Figure::ALL.iter().enumerate().filter(is_known) {
             let (shown, ratio) = (bbr1.figures[nth] / cubic.figures[nth], bbr1.gain[nth]);
             assert!((shown - ratio.middle).abs() < 1e-9, "{figure:?}: {shown} {ratio:?}");
             assert!(ratio.low <= ratio.middle && ratio.middle <= ratio.high, "{figure:?}: {ratio:?}");

@@ -7,9 +7,9 @@ use bbrlab_stats::number::significant;
 
 use super::request::Answer;
 use super::source::{Source, sources};
-use super::text::{COMPARED, checked, footnote, headline, number, ratio, verdict, warnings, why};
+use super::text::{checked, compared as compared_figures, footnote, headline, number, ratio, verdict, warnings, why};
 use super::{Advice, Figure};
-use crate::comparison::{Forest, Interval, ratio_axis};
+use crate::comparison::{Better, Forest, Interval};
 use crate::{comparison, paths};
 
 /// Returns the page, without its command.
@@ -36,10 +36,12 @@ pub fn report(answer: &Answer, version: &str) -> Report {
         rows: advice.paths.iter().enumerate().map(row).collect(),
     };
     let compared = |one: &super::Candidate| {
-        let gains = std::iter::once(&one.score_gain).chain(COMPARED.iter().map(|(nth, _)| &one.gain[*nth])).map(ratio);
+        let gains =
+            std::iter::once(&one.score_gain).chain(compared_figures(advice).map(|(nth, _)| &one.gain[nth])).map(ratio);
         [vec![one.flow.clone(), format!("{:.3}", one.score)], gains.collect()].concat()
     };
-    let heads = ["algorithm", "mean score", "score, ratio"].into_iter().chain(COMPARED.iter().map(|(_, name)| *name));
+    let heads =
+        ["algorithm", "mean score", "score, ratio"].into_iter().chain(compared_figures(advice).map(|(_, name)| name));
     Report {
         title: verdict(advice),
         subtitle: format!("{} {}", headline(advice, objective), why(advice)),
@@ -129,41 +131,34 @@ fn numbers(advice: &Advice) -> Vec<Number> {
             color_key: Some(one.flow.clone()),
         })
     };
-    of(0).chain(of(2)).collect()
+    of(compared_figures(advice)[0].0).chain(of(2)).collect()
 }
 
-/// A row of the figure: its name, and a candidate's ratio.
-type Row = (&'static str, fn(&super::Candidate) -> Interval);
+/// A row of the figure: its name, the better direction, and a candidate's ratio.
+type Row = (&'static str, Better, fn(&super::Candidate) -> Interval);
 
 /// Forest plot of the score and every figure: each candidate's ratio to the one in use, with intervals.
 fn forest(advice: &Advice) -> bbrlab_report::Figure {
-    let current = &advice.candidates[0].flow;
     let others = &advice.candidates[1..];
+    let first: Row = match advice.is_application {
+        true => ("quality", Better::More, |one| one.gain[7]),
+        false => ("goodput", Better::More, |one| one.gain[0]),
+    };
     let rows: [Row; 5] = [
-        ("score", |one| one.score_gain),
-        ("goodput", |one| one.gain[0]),
-        ("RTT p50", |one| one.gain[2]),
-        ("retransmitted", |one| one.gain[5]),
-        ("rivals get", |one| one.gain[6]),
+        ("score", Better::More, |one| one.score_gain),
+        first,
+        ("RTT p50", Better::Less, |one| one.gain[2]),
+        ("retransmitted", Better::Less, |one| one.gain[5]),
+        ("rivals get", Better::More, |one| one.gain[6]),
     ];
-    let is_known = |(name, of): &Row| *name == "score" || others.iter().any(|one| of(one).is_known());
+    let is_known = |(name, _, of): &Row| *name == "score" || others.iter().any(|one| of(one).is_known());
     let known: Vec<Row> = rows.into_iter().filter(is_known).collect();
     let candidate = |one: &super::Candidate| comparison::Candidate {
         name: one.flow.clone(),
         color_key: one.flow.clone(),
-        estimates: known.iter().enumerate().map(|(row, (_, of))| (row, of(one))).collect(),
+        estimates: known.iter().enumerate().map(|(row, (_, _, of))| (row, of(one))).collect(),
     };
-    Forest {
-        id: "ratios",
-        title: format!("Against {current}"),
-        how_to_read: format!(
-            "Each mark is the ratio of a figure's mean over the paths to that of {current}, its bar the 95 % interval. Right of the \
-             line is more: good for score, goodput and what rivals get, bad for RTT and retransmissions."
-        ),
-        x: ratio_axis(format!("ratio to {current}")),
-        same: (1.0, format!("as {current}")),
-        rows: known.iter().map(|(name, _)| (*name).to_owned()).collect(),
-        candidates: others.iter().map(candidate).collect(),
-    }
-    .figure()
+    let rows = known.iter().map(|(name, better, _)| ((*name).to_owned(), *better)).collect();
+    let candidates = others.iter().map(candidate).collect();
+    Forest::against("ratios", &advice.candidates[0].flow, "the mean over the paths", rows, candidates).figure()
 }

@@ -11,7 +11,7 @@ use super::policy::conditions;
 use super::{Advice, DRAWS_GROW, Figure, Question, advise_until_stable, page};
 use crate::choose::objective::Objective;
 use crate::measured::Evidence;
-use crate::paths::{Conditions, Kind, KindSpec, PACKET, Population};
+use crate::paths::{Application, Conditions, Kind, KindSpec, PACKET, Population};
 use crate::{Error, Result};
 
 /// Number of paths drawn if anything is uncertain, and of runs if everything is known.
@@ -54,6 +54,9 @@ pub struct Request {
     pub current: Option<String>,
     /// Candidates; BBRv1, BBRv3 and CUBIC if there are none.
     pub algorithms: Vec<String>,
+    /// Application whose quality is judged: `video`, `live` or `calls`; if there is none, a bulk transfer.
+    #[serde(rename = "for")]
+    pub application: Option<String>,
     /// Name of the objective; `balanced` if there is none.
     pub objective: Option<String>,
     /// Number of paths to draw. If there is none: 24, 8 if everything is known, or fewer if runs are costly, and up to four times as
@@ -218,7 +221,9 @@ impl Request {
 
     /// Conditions of every path.
     fn conditions(&self) -> Result<Conditions> {
-        let mut conditions = Conditions { trace: self.trace.clone(), ..Conditions::default() };
+        let application = self.application.as_deref().map(Application::named).transpose().map_err(Error::at("for"))?;
+        let mut conditions =
+            Conditions { trace: self.trace.clone(), application: application.flatten(), ..Conditions::default() };
         for (key, text) in &self.conditions {
             let mut scenario = Scenario::default();
             scenario.set(key, text).map_err(|source| Error::at(key)(Error::Value(source.message)))?;

@@ -32,11 +32,13 @@ pub fn footnote(advice: &Advice, objective: Objective) -> String {
         (low, high) if number(low) == number(high) => number(low),
         (low, high) => format!("{} to {}", number(low), number(high)),
     };
+    let quality = match advice.is_application {
+        true => "quality of the call, (MOS − 1)/3.5, or of the video, QoE over its highest bitrate".to_owned(),
+        false => format!("goodput within the fair share × (base RTT/RTT p50)^{}", objective.delay),
+    };
     format!(
-        "Score: goodput within the fair share × (base RTT/RTT p50)^{} × (1 − retransmitted)^{} × (rivals' fraction of their \
-         fair share)^{}, each at most 1. {} paths with the same random numbers for each algorithm, simulated for {lasts} s; \
-         figures are means, in brackets 95 % intervals.\n",
-        objective.delay,
+        "Score: {quality} × (1 − retransmitted)^{} × (rivals' fraction of their fair share)^{}, each at most 1. {} paths with the \
+         same random numbers for each algorithm, simulated for {lasts} s; figures are means, in brackets 95 % intervals.\n",
         objective.repeats,
         objective.others,
         advice.paths.len()
@@ -44,7 +46,17 @@ pub fn footnote(advice: &Advice, objective: Objective) -> String {
 }
 
 /// Figures shown as a ratio: index in [`Figure::ALL`] and heading.
-pub const COMPARED: [(usize, &str); 4] = [(0, "goodput"), (2, "RTT p50"), (5, "retransmitted"), (6, "rivals get")];
+pub const fn compared(advice: &Advice) -> [(usize, &'static str); 4] {
+    const OTHERS: [(usize, &str); 3] = [(2, "RTT p50"), (5, "retransmitted"), (6, "rivals get")];
+    let first = if advice.is_application { (7, "quality") } else { (0, "goodput") };
+    [first, OTHERS[0], OTHERS[1], OTHERS[2]]
+}
+
+/// Figures of an advice, by index in [`Figure::ALL`]: of a bulk transfer its share, of an application its quality.
+pub fn figures(advice: &Advice) -> impl Iterator<Item = usize> {
+    let other = if advice.is_application { Figure::FairShare } else { Figure::Quality };
+    (0..Figure::ALL.len()).filter(move |&nth| Figure::ALL[nth] != other)
+}
 
 /// A share of resampled populations, never shown as all of them, because few paths are resampled.
 pub fn share(share: f64) -> String {
@@ -182,6 +194,7 @@ fn said(reason: &Reason, own: &str, other: &str) -> String {
             format!("its RTT is {a} times the base RTT, {other}'s {b} times ({part})")
         }
         Figure::Retransmitted => format!("it retransmits {a} %, {other} {b} % ({part})"),
+        Figure::Quality => format!("{own} has a quality of {a} %, {other} {b} % ({part})"),
         Figure::Others => format!("its rivals get {a} % of their fair share, with {other} {b} % ({part})"),
     }
 }
