@@ -25,6 +25,14 @@ const STEADY: f64 = 0.6;
 const TOKEN_RATES: (f64, f64, f64) = (0.9, 3.0, 1.01);
 /// Share of the best excess from which a rate is as good; the steadiest level at the losses decides. Ours.
 const AS_GOOD: f64 = 0.9;
+/// Windows into which the time between first and last loss is divided, and the fewest of them with losses, to look for a policer that
+/// is never idle. Ours.
+const WINDOWS: usize = 24;
+const LOSSY_WINDOWS: usize = 8;
+/// Largest deviation of the data passed in these windows from their mean, and largest share of the variation of the losses that does
+/// not come from that of the data sent. Ours: a random loss leaves nearly all of it.
+const EVEN: f64 = 0.05;
+const UNEXPLAINED: f64 = 0.2;
 /// Share of the episodes at a full queue from which no policer is looked for. Ours.
 const TAIL_SHARE: f64 = 0.5;
 /// Smallest depth of a bucket, segments. Ours: below it, rounding dominates.
@@ -74,9 +82,9 @@ pub fn judge(flow: &Flow, link: &Link) -> Losses {
     let queue = QueueTest::of(&episodes, signals, link);
     let every: Vec<&Episode<'_>> = episodes.iter().collect();
     if queue.tail_episodes < TAIL_SHARE * every.len() as f64
-        && let Some(policer) = policer(&every, &signals.timeline, flow, link)
+        && let Some((policer, basis)) = policed(&every, &signals.timeline, flow, link)
     {
-        let basis = "a token bucket of its rate, empty at the losses and not elsewhere".to_owned();
+        let basis = basis.to_owned();
         losses.kinds.push(estimate(LossKind::Policer, every.len() as f64, &every, flow, basis));
         losses.policer = Some(policer);
         return losses;
@@ -195,6 +203,70 @@ fn others_kind(rest: &[&Episode<'_>]) -> LossKind {
     let segments: u64 = runs.iter().map(|run| run.segments).sum();
     let mean = segments as f64 / runs.len().max(1) as f64;
     if mean >= BURST_RUN { LossKind::Burst } else { LossKind::Random }
+}
+
+/// The policer that explains the losses, and the basis.
+fn policed(
+    episodes: &[&Episode<'_>],
+    timeline: &Timeline,
+    flow: &Flow,
+    link: &Link,
+) -> Option<(PolicerEstimate, &'static str)> {
+    let idle = || {
+        Some((
+            policer(episodes, timeline, flow, link)?,
+            "a token bucket of its rate, empty at the losses and not elsewhere",
+        ))
+    };
+    let busy = || Some((busy_policer(timeline, flow, link)?, "however much was sent, the same passed"));
+    idle().or_else(busy)
+}
+
+/// Finds a policer whose bucket is always empty: what is sent varies, what passes does not, so each byte sent more is a byte lost.
+/// With random losses, what passes varies as much as what is sent.
+fn busy_policer(timeline: &Timeline, flow: &Flow, link: &Link) -> Option<PolicerEstimate> {
+    let is_lossy = |bin: &(u32, u32)| bin.1 > 0;
+    let (first, last) = (timeline.bins.iter().position(is_lossy)?, timeline.bins.iter().rposition(is_lossy)?);
+    let width = (last - first) / WINDOWS;
+    if width == 0 {
+        return None;
+    }
+    let sums = |bins: &[(u32, u32)]| {
+        bins.iter().fold((0.0, 0.0), |sum, (sent, lost)| (sum.0 + f64::from(*sent), sum.1 + f64::from(*lost)))
+    };
+    let windows: Vec<(f64, f64)> = timeline.bins[first..first + width * WINDOWS].chunks(width).map(sums).collect();
+    // A sender that pauses or slows down leaves tokens.
+    let busy: Vec<(f64, f64)> = windows.into_iter().filter(|(_, lost)| *lost > 0.0).collect();
+    if busy.len() < LOSSY_WINDOWS {
+        return None;
+    }
+    let count = busy.len() as f64;
+    let mean = |of: &dyn Fn(&(f64, f64)) -> f64| busy.iter().map(of).sum::<f64>() / count;
+    let (sent, lost) = (mean(&|one| one.0), mean(&|one| one.1));
+    let passed = sent - lost;
+    let of_passed = mean(&|one| (one.0 - one.1 - passed).powi(2));
+    let of_lost = mean(&|one| (one.1 - lost).powi(2));
+    let is_even = of_passed.sqrt() <= EVEN * passed && of_passed <= UNEXPLAINED * of_lost;
+    let rate = passed / (width as f64 * timeline.width_ns as f64 / NANOS);
+    let is_slower = link.is_lower_bound || rate < 0.97 * link.rate;
+    let bytes =
+        |of: fn(&(u32, u32)) -> u32| timeline.bins.iter().map(move |bin| f64::from(of(bin))).collect::<Vec<f64>>();
+    let depth = bucket(
+        &bytes(|bin| bin.0.saturating_sub(bin.1)),
+        &bytes(|bin| bin.1),
+        rate * timeline.width_ns as f64 / NANOS,
+    )?
+    .depth;
+    let wire = flow.wire_ratio();
+    (is_even && is_slower).then(|| PolicerEstimate {
+        bps: 8.0 * rate * wire,
+        burst_bytes: depth * wire,
+        from: format!(
+            "in {} windows with losses what passed differs by {:.1} %",
+            busy.len(),
+            100.0 * of_passed.sqrt() / passed
+        ),
+    })
 }
 
 /// Finds a token bucket that was empty at the losses and not elsewhere.
