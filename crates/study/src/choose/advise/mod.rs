@@ -442,6 +442,21 @@ mod tests {
     }
 
     #[test]
+    fn algorithms_that_differ_by_chance_alone_are_tied() {
+        // Each of the two is far better than the current one; which of them is best depends on the paths drawn.
+        let noise = |nth: usize, by: f64| (0..24).map(|path| 0.8 + by * ((path * 7 + nth) % 5) as f64).collect();
+        let worths = [vec![0.5; 24], noise(0, 0.04), noise(2, 0.04)];
+        let Chosen { choice, tied, sure, .. } = chosen(&worths, &mut Rng::new(1));
+        assert!(choice != 0 && tied == [3 - choice] && sure < SURE, "{choice} {tied:?} {sure}");
+        // A difference that is not worth a change is none.
+        let Chosen { tied, sure, .. } = chosen(&[vec![0.5; 24], noise(0, 0.001), noise(2, 0.001)], &mut Rng::new(1));
+        assert!(tied.is_empty() && sure >= SURE, "{tied:?} {sure}");
+        // The current one may be the best too.
+        let Chosen { tied, choice, .. } = chosen(&[noise(0, 0.04), noise(2, 0.04)], &mut Rng::new(1));
+        assert!(tied == [1 - choice], "{choice} {tied:?}");
+    }
+
+    #[test]
     fn the_same_question_gets_the_same_answer() {
         let one = || ask(&spec("2mbit..5mbit", "0.5bdp..2bdp", "0%..1%"), "balanced", 4, 9);
         assert_eq!(format!("{:?}", one()), format!("{:?}", one()));
