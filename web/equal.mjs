@@ -37,7 +37,7 @@ function scenario(index) {
   may('jitter', ['1ms', '5ms', '2ms:reorder']);
   may('reorder', ['0.5%']);
   may('duplicate', ['0.5%']);
-  may('aqm', ['codel', 'fq_codel', 'pie', 'red']);
+  may('aqm', ['codel', 'fq_codel', 'cake', 'pie', 'red']);
   may('ack_aggregation', ['5ms', '20ms', '64KiB']);
   may('policer', ['rate=5mbit,burst=50kB']);
   may('schedule', ['1s:rate=4mbit;2.5s:rate=30mbit', '1.234567s:rtt=70ms', '1s:buffer=30p,loss=1%']);

@@ -41,7 +41,7 @@ const NAMES: Record<string, string> = {
   rate: 'Rate', rtt: 'Round trip', buffer: 'Buffer', loss: 'Random loss', jitter: 'Jitter', aqm: 'Queue (AQM)', ack_aggregation: 'ACKs held',
   duration: 'Duration', seed: 'Seed',
 };
-const AQMS = ['droptail', 'codel', 'fq_codel', 'pie', 'red'];
+const AQMS = ['droptail', 'codel', 'fq_codel', 'cake', 'pie', 'red'];
 
 export interface Actions {
   /** Sets a key. Rejects with the line to show. */

@@ -131,11 +131,12 @@ fn what_a_kernel_cannot_express_is_refused_in_one_line() {
     }
 }
 
-/// Ten scenarios, one for each source of random numbers, each as short as possible.
-const SCENARIOS: [&str; 10] = [
+/// Eleven scenarios, one for each source of random numbers, each as short as possible.
+const SCENARIOS: [&str; 11] = [
     "--rate 20mbit --rtt 20ms --loss 1% --flow bbr1",
     "--rate 20mbit --rtt 20ms --buffer 1bdp --flow bbr1 --flow cubic@500ms",
     "--rate 20mbit --rtt 30ms --aqm fq_codel --flow bbr1*3 --flow cubic,request=30kB/50ms",
+    "--rate 10mbit --rtt 20ms --buffer 30p --aqm cake:diffserv4 --flow cubic*2,host=1 --flow bbr1,host=1,dscp=CS1",
     "--rate 10mbit --rtt 20ms --buffer 300p --aqm pie --flow cubic*2",
     "--rate 10mbit --rtt 20ms --buffer 300p --aqm codel:ecn --flow cubic,ecn=on --flow reno,ecn=on",
     "--rate 10mbit --rtt 20ms --buffer 100p --aqm red:min=15kB,max=60kB,p=0.1 --flow reno*2",

@@ -352,7 +352,13 @@ impl<'a> Driver<'a> {
         flow.app = Some(App::new(setup.traffic.clone(), now, setup.stop));
         flow.request_sent = now;
         let port = FIRST_PORT + index as u16;
-        let dial = Dial { cc, mss: setup.mss, from: socket::at(ends.from, port), to: socket::at(ends.to, PORT) };
+        let dial = Dial {
+            cc,
+            mss: setup.mss,
+            dscp: setup.dscp,
+            from: socket::at(ends.from, port),
+            to: socket::at(ends.to, PORT),
+        };
         let fd = socket::within(ends.sender.as_fd(), || socket::dial(dial))
             .map_err(|error| io::Error::new(error.kind(), format!("{cc}: {error}")))?;
         let flags = EpollFlags::EPOLLOUT | EpollFlags::EPOLLIN;

@@ -62,6 +62,8 @@ pub struct Dial<'a> {
     pub cc: &'a str,
     /// Payload bytes of a full segment, timestamps in the header.
     pub mss: u32,
+    /// DSCP of its packets.
+    pub dscp: u8,
     /// Its own address.
     pub from: SocketAddrV4,
     /// Address that it connects to.
@@ -70,12 +72,17 @@ pub struct Dial<'a> {
 
 /// Bytes of TCP's timestamp option with its padding.
 const TIMESTAMPS: u32 = 12;
+/// Bits below the DSCP in the IP header's byte.
+const ECN_BITS: u32 = 2;
 
 /// Creates a socket and sends a SYN. The socket becomes writable once it is connected.
 pub fn dial(dial: Dial<'_>) -> io::Result<OwnedFd> {
     let fd = tcp_socket()?;
     setsockopt(&fd, sockopt::ReuseAddr, &true)?;
     set_raw(fd.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_CONGESTION, dial.cc.as_bytes())?;
+    if dial.dscp > 0 {
+        set_int(&fd, libc::IPPROTO_IP, libc::IP_TOS, i32::from(dial.dscp) << ECN_BITS)?;
+    }
     setsockopt(&fd, sockopt::TcpMaxSeg, &(dial.mss + TIMESTAMPS))?;
     bind(fd.as_raw_fd(), &SockaddrIn::from(dial.from))?;
     match connect(fd.as_raw_fd(), &SockaddrIn::from(dial.to)) {

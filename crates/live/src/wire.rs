@@ -39,6 +39,8 @@ pub struct Ip {
     pub total: usize,
     /// The protocol that follows.
     pub protocol: u8,
+    /// Differentiated services code point.
+    pub dscp: u8,
     /// The ECN field.
     pub ecn: u8,
     /// True for a fragment other than the first, which has no transport header.
@@ -123,6 +125,7 @@ fn ipv4(packet: &[u8]) -> Option<Ip> {
         header,
         total,
         protocol: fixed[9],
+        dscp: fixed[1] >> 2,
         ecn: fixed[1] & 3,
         fragment: offset != 0,
     })
@@ -135,6 +138,7 @@ fn ipv6(packet: &[u8]) -> Option<Ip> {
         header: 40,
         total: 40 + usize::from(u16::from_be_bytes([fixed[4], fixed[5]])),
         protocol: fixed[6],
+        dscp: ((fixed[0] & 15) << 2) | (fixed[1] >> 6),
         ecn: (fixed[1] >> 4) & 3,
         fragment: false,
     })
@@ -339,6 +343,20 @@ pub(crate) mod tests {
                 broken[end] = value;
                 let _ = tcp(&broken);
             }
+        }
+    }
+
+    #[test]
+    fn both_versions_of_ip_show_their_dscp_and_ecn() {
+        let (dscp, ecn) = (46, 1);
+        let class = (dscp << 2) | ecn;
+        let mut four = segment(5, 10, None);
+        four[1] = class;
+        let mut six = [0; 40];
+        (six[0], six[1]) = (0x60 | (class >> 4), class << 4);
+        for packet in [&four[..], &six] {
+            let ip = ip(packet).unwrap();
+            assert_eq!((ip.dscp, ip.ecn), (dscp, ecn));
         }
     }
 

@@ -88,6 +88,10 @@ const SCENARIOS: &[(&str, &str)] = &[
         "rate = '20mbit'\nflow = ['bbr3-linux,size=5MB', 'bbr2,on=1s/off=2s', 'bbr2-ietf100,rate=1mbit', 'bbr3-linux,rwnd=64KiB']",
     ),
     ("fq", "rate = '20mbit'\naqm = 'fq'\nbuffer = '4bdp'\nflow = ['cubic', 'bbr3', 'reno,rtt=80ms']"),
+    (
+        "cake",
+        "rate = '20mbit'\naqm = 'cake:diffserv4,rtt=50ms'\nbuffer = '4bdp'\nflow = ['cubic,host=1', 'bbr3,ecn=on,host=1', 'reno,rtt=80ms', 'cubic,dscp=CS1', 'bbr1,dscp=EF,rate=1mbit']",
+    ),
     ("lag", "rate = '20mbit'\nbuffer = '4bdp'\nack_loss = '1%'\nprobe = '20ms'\nflow = ['cubic', 'bbr3']"),
     (
         "video",

@@ -11,7 +11,7 @@ use crate::apps::call::CallSetup;
 use crate::apps::page::PageSetup;
 use crate::apps::video::VideoSetup;
 use crate::backend::{Stack, kernel_cc};
-use crate::link::{AckAggregation, Buffer, LinkConfig, Loss};
+use crate::link::{AckAggregation, Aqm, Buffer, LinkConfig, Loss};
 use crate::metrics::secs;
 use crate::record::packets::Tap;
 use crate::record::result::FlowResult;
@@ -141,6 +141,10 @@ pub struct FlowSetup {
     pub deadline: Option<Span>,
     /// Hosts at both ends.
     pub host: HostSetup,
+    /// Differentiated services code point of its packets.
+    pub dscp: u8,
+    /// Number of the host at the user's end, if other flows share it.
+    pub shared_host: Option<u16>,
 }
 
 /// A congestion controller built into a QUIC stack.
@@ -389,6 +393,11 @@ impl Program {
 }
 
 impl Setup {
+    /// True if a link of its data has CAKE, which sees addresses and DSCPs.
+    pub fn has_cake(&self) -> bool {
+        self.links.iter().any(|link| matches!(link.aqm, Aqm::Cake(_)))
+    }
+
     /// Setup with one drop-tail link shared by all flows, nothing recorded, seed 1.
     pub fn one_link(rate: Rate, rtt: Span, buffer: Buffer, duration: Span, flows: Vec<FlowSetup>) -> Self {
         Self {
@@ -477,6 +486,8 @@ impl FlowSetup {
             traffic: Traffic::Bulk,
             deadline: None,
             host: HostSetup::default(),
+            dscp: 0,
+            shared_host: None,
         }
     }
 }

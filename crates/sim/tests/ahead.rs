@@ -39,7 +39,7 @@ fn simultaneous(seed: u64, case: u64) -> String {
         ("duplicate", &["1%"]),
         ("ack_loss", &["1%", "10%"]),
         ("ack_aggregation", &["5ms", "20kB"]),
-        ("aqm", &["codel", "fq_codel", "pie", "red"]),
+        ("aqm", &["codel", "fq_codel", "cake", "pie", "red"]),
     ] {
         if usually(key, &mut pick) && usually(key, &mut pick) || key == "loss" && usually(key, &mut pick) {
             text += &format!("{key} = '{}'\n", pick(values));

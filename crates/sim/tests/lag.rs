@@ -44,7 +44,7 @@ fn rpm_falls_as_the_queue_grows() {
 fn a_probe_waits_in_the_flows_queue_and_passes_it_where_each_flow_has_its_own() {
     let p95 = |aqm| probe(&[("flow", "cubic"), ("buffer", "4bdp"), ("aqm", aqm)]).0.rtt_ms.unwrap().p95;
     assert!(p95("droptail") > 120.0, "{}", p95("droptail"));
-    for aqm in ["fq_codel", "fq"] {
+    for aqm in ["fq_codel", "fq", "cake"] {
         assert!(p95(aqm) < 43.0, "{aqm}: {}", p95(aqm));
     }
 }

@@ -39,7 +39,7 @@ fn a_frame_holds_head_flows_packets_and_notes() {
 
 #[test]
 fn the_packets_of_every_queue_discipline_are_those_of_its_counter() {
-    for aqm in ["droptail", "red", "codel", "fq_codel", "pie"] {
+    for aqm in ["droptail", "red", "codel", "fq_codel", "cake", "pie"] {
         let keys = json!([
             ["rate", "10mbit"],
             ["buffer", "60p"],

@@ -12,8 +12,10 @@ use crate::wire;
 
 /// Bytes of an Ethernet header, which TUN packets lack and a link counts.
 pub const ETHERNET: u32 = 14;
-/// ECN codepoints that allow marking (ECT(0), ECT(1), CE). Source: RFC 3168 §5.
+/// ECN codepoint that forbids marking; ECT(0), ECT(1) and CE allow it. Source: RFC 3168 §5.
 const NOT_ECT: u8 = 0;
+/// Bits of the ECN field in the traffic class.
+const ECN: u8 = 3;
 /// GSO types. Source: Linux include/uapi/linux/virtio_net.h.
 const GSO_NONE: u8 = 0;
 const GSO_TCPV4: u8 = 1;
@@ -53,10 +55,8 @@ pub struct Packet {
     pub segment: u16,
     /// Index of the next link.
     pub hop: u8,
-    /// True if it may be marked (ECT).
-    pub ect: bool,
-    /// True if it belongs into an L4S link's low-latency queue (ECT(1) or CE).
-    pub l4s: bool,
+    /// DSCP and, in the two low bits, the ECN field.
+    pub traffic_class: u8,
     /// True if it is to be marked (CE).
     pub ce: bool,
 }
@@ -95,10 +95,14 @@ impl LinkPacket for Queued {
         self.0.flow
     }
     fn ect(&self) -> bool {
-        self.0.ect
+        self.0.traffic_class & ECN != NOT_ECT
     }
     fn is_l4s(&self) -> bool {
-        self.0.l4s
+        // ECT(1) and CE.
+        self.0.traffic_class & 1 == 1
+    }
+    fn dscp(&self) -> Option<u8> {
+        Some(self.0.traffic_class >> 2)
     }
     fn mark_ce(&mut self) {
         self.0.ce = true;
@@ -157,8 +161,8 @@ pub struct Shape {
     total: usize,
     /// Number of packets on the wire.
     pub segments: u16,
-    /// The ECN field.
-    pub ecn: u8,
+    /// DSCP and, in the two low bits, the ECN field.
+    pub traffic_class: u8,
 }
 
 /// Reusable buffers, small and large.
@@ -307,7 +311,8 @@ impl Shape {
     fn of(bytes: &[u8]) -> Option<Self> {
         let (vnet, packet) = bytes.split_at_checked(VNET)?;
         let ip = wire::ip(packet)?;
-        let plain = Self { total: packet.len(), segments: 1, ecn: ip.ecn, ..Self::default() };
+        let plain =
+            Self { total: packet.len(), segments: 1, traffic_class: (ip.dscp << 2) | ip.ecn, ..Self::default() };
         let half = |at: usize| usize::from(u16::from_ne_bytes([vnet[at], vnet[at + 1]]));
         let (kind, mss, transport) = (vnet[1] & !GSO_ECN, half(4), half(6));
         if !matches!(kind, GSO_TCPV4 | GSO_TCPV6) || mss == 0 {
@@ -330,16 +335,6 @@ impl Shape {
             self.headers + rest.min(self.mss)
         };
         ip as u32 + ETHERNET
-    }
-
-    /// True if its packets may be marked.
-    pub const fn ect(&self) -> bool {
-        self.ecn != NOT_ECT
-    }
-
-    /// True if its packets are L4S traffic: ECT(1) and CE have the lowest bit of the field.
-    pub const fn l4s(&self) -> bool {
-        self.ecn & 1 == 1
     }
 }
 
@@ -423,19 +418,7 @@ mod tests {
 
     fn packet(buffer: u32, shape: &Shape, segment: u16) -> Packet {
         let wire = shape.wire(segment);
-        Packet {
-            buffer,
-            flow: 0,
-            wire,
-            busy: 0,
-            left_ns: 0,
-            line: 0,
-            segment,
-            hop: 0,
-            ect: false,
-            l4s: false,
-            ce: false,
-        }
+        Packet { buffer, flow: 0, wire, busy: 0, left_ns: 0, line: 0, segment, hop: 0, traffic_class: 0, ce: false }
     }
 
     fn cut(pool: &BufferPool, first: Packet, count: u16) -> Vec<u8> {

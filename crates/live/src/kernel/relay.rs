@@ -144,8 +144,7 @@ impl<O: Observer> Relay<O> {
             line: 0,
             segment,
             hop: 0,
-            ect: shape.ect(),
-            l4s: shape.l4s(),
+            traffic_class: shape.traffic_class,
             ce: false,
         };
         let acked = self.newly_acked(direction, &packet);

@@ -324,8 +324,7 @@ mod tests {
             line: 0,
             segment: 0,
             hop: 0,
-            ect: false,
-            l4s: false,
+            traffic_class: 0,
             ce: false,
         }
     }

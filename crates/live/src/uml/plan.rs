@@ -14,8 +14,8 @@ use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 
 use bbrlab_core::{Rate, Span};
-use bbrlab_sim::link::{Aqm, Buffer, LinkConfig, Loss, Service};
-use bbrlab_sim::setup::{Change, ChangeKind, HostSetup, Rwnd, Setup};
+use bbrlab_sim::link::{Aqm, Buffer, Cake, LinkConfig, Loss, Service, Tins};
+use bbrlab_sim::setup::{Change, ChangeKind, FlowSetup, HostSetup, Rwnd, Setup};
 
 use crate::Result;
 use crate::backends::check;
@@ -37,6 +37,9 @@ const TSO_MAX: u32 = 65_536;
 const AMPLE: u64 = 1 << 30;
 /// Initial send buffer of a connection: large enough that an application's first BDP never waits.
 const SEND_BUFFER: u64 = 4 << 20;
+/// Bytes of a full packet on the wire, and its memory (`truesize`) in CAKE's queues. Measured: `tc -s qdisc` of a full queue.
+const FULL_PACKET: u64 = 1514;
+const PACKET_MEMORY: u64 = 2280;
 /// MAC address of both ends of a device pair, so that no ARP is needed.
 const MAC: &str = "02:00:00:00:00:01";
 
@@ -47,6 +50,8 @@ struct SenderKind {
     host: HostSetup,
     /// Rate and buffer of an access link, and the flow that owns it: each flow has its own.
     access: Option<(Rate, Buffer, usize)>,
+    /// The flow that owns it, if flows are to differ in their addresses.
+    owner: Option<usize>,
 }
 
 /// Receivers on the same host.
@@ -58,6 +63,8 @@ struct ReceiverKind {
     access_rtt: Span,
     rwnd: Rwnd,
     ecn: bool,
+    /// First flow of the host, if hosts are to differ in their addresses.
+    owner: Option<usize>,
 }
 
 /// Namespaces of one flow's two ends.
@@ -110,15 +117,19 @@ pub fn plan(setup: &Setup) -> Result<Plan> {
         duplicate: setup.path.duplicate,
         ..Plan::default()
     };
+    let has_cake = setup.has_cake();
     for (index, flow) in setup.flows.iter().enumerate() {
+        let is_same_host = |other: &FlowSetup| other.shared_host == flow.shared_host;
+        let first = flow.shared_host.and_then(|_| setup.flows.iter().position(is_same_host)).unwrap_or(index);
         let access = flow.access.map(|access| (access.rate, access.buffer, index));
-        let sender = SenderKind { first_link: flow.links.0, host: flow.host, access };
+        let sender = SenderKind { first_link: flow.links.0, host: flow.host, access, owner: has_cake.then_some(index) };
         let receiver = ReceiverKind {
             last_link: flow.links.1,
             rtt: flow.rtt,
             access_rtt: flow.access.map_or(Span::ZERO, |access| access.rtt),
             rwnd: flow.rwnd,
             ecn: flow.host.ecn,
+            owner: has_cake.then_some(first),
         };
         let s = place(&mut plan.senders, sender);
         let r = place(&mut plan.receivers, receiver);
@@ -256,9 +267,13 @@ impl Plan {
         let _ = writeln!(self.discipline(&behind), "{serialiser}");
     }
 
-    /// The token bucket of a link.
+    /// The token bucket of a link, or CAKE, which has its own.
     fn bottleneck(&self, index: usize, verb: &str) -> String {
-        let Service::Rate(at) = self.links[index].service else { return String::new() };
+        let link = &self.links[index];
+        let Service::Rate(at) = link.service else { return String::new() };
+        if let Aqm::Cake(config) = &link.aqm {
+            return format!("qdisc {verb} dev l{index} root handle 1: {}", cake(config, at, link.buffer));
+        }
         let bucket = self.mtu + ETHERNET + BUCKET_ROOM;
         format!("qdisc {verb} dev l{index} root handle 1: tbf rate {} burst {bucket}b limit 1000000000", rate(at),)
     }
@@ -467,6 +482,18 @@ fn packets(buffer: Buffer, mtu: u64) -> u64 {
     }
 }
 
+/// CAKE as the shaper. Its limit is memory, so it is that of full packets.
+fn cake(config: &Cake, at: Rate, buffer: Buffer) -> String {
+    let tins = match config.tins {
+        Tins::BestEffort => "besteffort",
+        Tins::Diffserv3 => "diffserv3",
+        Tins::Diffserv4 => "diffserv4",
+    };
+    let hosts = if config.host_fairness { "triple-isolate" } else { "flows" };
+    let memory = packets(buffer, FULL_PACKET).saturating_mul(PACKET_MEMORY).min(u32::MAX.into());
+    format!("cake bandwidth {} {tins} {hosts} rtt {} memlimit {memory}", rate(at), time(config.interval))
+}
+
 /// The discipline inside the token bucket.
 fn child(device: &str, link: &LinkConfig) -> String {
     let head = format!("qdisc add dev {device} parent 1: handle 2:");
@@ -490,6 +517,7 @@ fn child(device: &str, link: &LinkConfig) -> String {
             if fq.codel.ecn { " ecn" } else { " noecn" },
             fq.codel.ce_threshold.map_or(String::new(), |at| format!(" ce_threshold {}", time(at))),
         ),
+        Aqm::Cake(_) => String::new(),
         Aqm::DualPi2(_) | Aqm::Fq(_) => unreachable!("the capability table refuses it"),
         Aqm::Pie(pie) => format!(
             "{head} pie limit {limit} target {} tupdate {} alpha {} beta {}{}",
@@ -533,3 +561,6 @@ fn red_burst(min: u64, avpkt: u32, wlog: u32) -> u32 {
     };
     (1..100_000).find(|burst| weight(*burst) == Some(wlog)).unwrap_or((min / u64::from(avpkt)) as u32 + 1)
 }
+
+#[cfg(test)]
+mod tests;

@@ -139,6 +139,33 @@ fn note(counted: &mut QdiscCounters, qdisc: &TcMessage) {
     }
 }
 
+/// Attributes of CAKE's statistics: the tins, and the marked packets of a tin. Source: Linux `include/uapi/linux/pkt_sched.h`.
+const CAKE_TINS: u16 = 10;
+const CAKE_MARKED: u16 = 8;
+/// Flags in an attribute's type, and bytes of its header. Source: Linux `include/uapi/linux/netlink.h`.
+const ATTRIBUTE_FLAGS: u16 = 0xc000;
+const ATTRIBUTE_HEADER: usize = 4;
+
+/// Sums the marks of CAKE's tins.
+fn cake_marks(stats: &[u8]) -> Option<u32> {
+    let (_, tins) = attributes(stats).find(|(kind, _)| *kind == CAKE_TINS)?;
+    let marked =
+        |tin| attributes(tin).find(|(kind, _)| *kind == CAKE_MARKED)?.1.try_into().ok().map(u32::from_ne_bytes);
+    Some(attributes(tins).filter_map(|(_, tin)| marked(tin)).sum())
+}
+
+/// Type and payload of each netlink attribute.
+fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+    std::iter::from_fn(move || {
+        let (length, kind) = (bytes.get(..2)?, bytes.get(2..ATTRIBUTE_HEADER)?);
+        let length = usize::from(u16::from_ne_bytes(length.try_into().ok()?));
+        let kind = u16::from_ne_bytes(kind.try_into().ok()?) & !ATTRIBUTE_FLAGS;
+        let payload = bytes.get(ATTRIBUTE_HEADER..length)?;
+        bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
+        Some((kind, payload))
+    })
+}
+
 /// Packets marked by a discipline. Source: Linux `include/uapi/linux/pkt_sched.h`.
 fn marks(kind: &str, app: &TcXstats) -> Option<u32> {
     let bytes = match app {
@@ -158,6 +185,31 @@ fn marks(kind: &str, app: &TcXstats) -> Option<u32> {
         "fq_codel" => word(3),
         "red" => word(3),
         "pie" => word(9),
+        "cake" => cake_marks(&bytes),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn attribute(kind: u16, payload: &[u8]) -> Vec<u8> {
+        let length = (payload.len() + ATTRIBUTE_HEADER) as u16;
+        let mut bytes = [length.to_ne_bytes(), kind.to_ne_bytes()].concat();
+        bytes.extend(payload);
+        bytes.resize(bytes.len().next_multiple_of(4), 0);
+        bytes
+    }
+
+    #[test]
+    fn cakes_marks_are_the_sum_over_its_tins() {
+        let tin = |nth, marks: u32| {
+            attribute(nth, &[attribute(2, &[1, 2, 3, 4]), attribute(CAKE_MARKED, &marks.to_ne_bytes())].concat())
+        };
+        let tins = attribute(CAKE_TINS, &[tin(1, 5), tin(2, 7)].concat());
+        assert_eq!(cake_marks(&[attribute(3, &[9; 6]), tins].concat()), Some(12));
+        assert_eq!(cake_marks(&attribute(3, &[9; 4])), None);
+        assert_eq!(cake_marks(&[1, 0, 0]), None);
     }
 }

@@ -20,7 +20,7 @@ pub struct LinkConfig {
     pub policer: Option<Policer>,
     /// Random loss behind the serialiser.
     pub loss: Loss,
-    /// True if a drop-tail queue removes an ACK when a newer one of its flow arrives.
+    /// True if a queue of drop-tail or CAKE removes an ACK when a newer one of its flow arrives.
     pub ack_filter: bool,
 }
 
@@ -96,6 +96,8 @@ pub enum Aqm {
     Pie(Pie),
     /// DualPI2 (RFC 9332).
     DualPi2(DualPi2),
+    /// CAKE (Linux `sch_cake`).
+    Cake(Cake),
 }
 
 /// RED's parameters. Averages are over bytes.
@@ -169,6 +171,50 @@ pub struct DualPi2 {
     pub step: Span,
     /// Share of the rate for the classic queue while both are full, per cent. Linux: 10.
     pub classic_percent: u32,
+}
+
+/// CAKE's parameters.
+#[derive(Clone, Debug)]
+pub struct Cake {
+    /// Classes of traffic with queues of their own. Linux: three.
+    pub tins: Tins,
+    /// True if hosts get equal shares of a tin, whatever the number of their flows (`triple-isolate`, Linux's default).
+    pub host_fairness: bool,
+    /// Interval of COBALT. Linux: 100 ms.
+    pub interval: Span,
+    /// Acceptable standing queue delay. Linux: 5 ms.
+    pub target: Span,
+    /// Size of a full packet on the wire, bytes.
+    pub packet_bytes: u32,
+    /// Class of each flow; the flows beyond are best effort.
+    pub flows: Arc<[FlowClass]>,
+}
+
+/// CAKE's division of traffic by its DSCP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tins {
+    /// No division.
+    BestEffort,
+    /// Best effort, bulk and voice.
+    Diffserv3,
+    /// Best effort, bulk, video and voice.
+    Diffserv4,
+}
+
+/// Properties of a flow's packets that matter to CAKE alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlowClass {
+    /// Differentiated services code point, 0 to 63.
+    pub dscp: u8,
+    /// Its host, as the index of the host's first flow.
+    pub host: u32,
+}
+
+impl Cake {
+    /// Class of a flow: by default best effort, of a host of its own.
+    pub fn class(&self, flow: u32) -> FlowClass {
+        self.flows.get(flow as usize).copied().unwrap_or(FlowClass { dscp: 0, host: flow })
+    }
 }
 
 /// PIE's parameters.

@@ -5,6 +5,7 @@
 //! follows in a [`DelayLine`]; ACKs pass an [`AckHold`].
 
 mod ack_hold;
+mod cake;
 mod codel;
 mod config;
 mod delay;
@@ -48,6 +49,10 @@ pub trait LinkPacket {
     /// True if it belongs into the low-latency queue of an L4S link (ECT(1) or CE in its IP header).
     fn is_l4s(&self) -> bool {
         false
+    }
+    /// Its DSCP, if it carries one of its own; otherwise its flow's is used.
+    fn dscp(&self) -> Option<u8> {
+        None
     }
     /// Sets "congestion experienced".
     fn mark_ce(&mut self);

@@ -64,12 +64,16 @@ impl<P: LinkPacket> Link<P> {
                 (Server::Demand(Box::new(grant)), rate)
             }
         };
+        let mut queue = Queue::new(&config.aqm, seed);
+        if let Server::Rate = service {
+            queue.set_rate(rate);
+        }
         Self {
             next: Time::NEVER,
             serving: None,
             serialiser: Serialiser::new(rate),
             service,
-            queue: Queue::new(&config.aqm, seed),
+            queue,
             limit: Limit::of(config.buffer),
             policer: config.policer.map(TokenBucket::new),
             loss: LossModel::new(config.loss, seed),
@@ -189,6 +193,7 @@ impl<P: LinkPacket> Link<P> {
         debug_assert!(self.timetable.is_none(), "changed a link that plans ahead");
         self.capacity = self.capacity_units(now);
         self.since = now;
+        self.queue.set_rate(rate);
         match std::mem::replace(&mut self.service, Server::Rate) {
             Server::Rate | Server::Demand(_) => {
                 self.serialiser.set_rate(now, rate, self.serving.is_some());

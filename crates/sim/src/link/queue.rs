@@ -3,6 +3,7 @@
 
 use bbrlab_core::{Rate, Rng, Time};
 
+use super::cake::Cake;
 use super::codel::Codel;
 use super::config::Aqm;
 use super::dualpi2::DualPi2;
@@ -17,6 +18,7 @@ use super::{LinkPacket, Verdict};
 const RED_DICE: u64 = 0x4ed;
 const PIE_DICE: u64 = 0x91e;
 const DUALPI2_DICE: u64 = 0xd2;
+const CAKE_DICE: u64 = 0xcace;
 const HASH_KEY: u64 = 0xf9;
 
 /// Queue with its discipline. Large or rare ones are boxed to keep drop-tail small.
@@ -29,6 +31,7 @@ pub(super) enum Queue<P> {
     Fq(Box<Fq<P>>),
     Pie(Box<Pie<P>>),
     DualPi2(Box<DualPi2<P>>),
+    Cake(Box<Cake<P>>),
 }
 
 impl<P: LinkPacket> Queue<P> {
@@ -41,6 +44,14 @@ impl<P: LinkPacket> Queue<P> {
             Aqm::Fq(fq) => Self::Fq(Box::new(Fq::new(*fq, Rng::derive(seed, HASH_KEY)))),
             Aqm::Pie(pie) => Self::Pie(Box::new(Pie::new(*pie, Rng::derive(seed, PIE_DICE)))),
             Aqm::DualPi2(dual) => Self::DualPi2(Box::new(DualPi2::new(*dual, Rng::derive(seed, DUALPI2_DICE)))),
+            Aqm::Cake(cake) => Self::Cake(Box::new(Cake::new(cake.clone(), Rng::derive(seed, CAKE_DICE)))),
+        }
+    }
+
+    /// Informs the discipline of the link's constant rate. Only a shaper needs it.
+    pub fn set_rate(&mut self, rate: Rate) {
+        if let Self::Cake(cake) = self {
+            cake.set_rate(rate);
         }
     }
 
@@ -56,10 +67,11 @@ impl<P: LinkPacket> Queue<P> {
         Verdict::Queued
     }
 
-    /// Removes the oldest packet of a drop-tail queue that this one supersedes. Returns whether there was one.
+    /// Removes the oldest packet that this one supersedes, of drop-tail and CAKE. Returns whether there was one.
     pub fn remove_superseded(&mut self, by: &P) -> bool {
         match self {
             Self::DropTail(fifo) => fifo.remove_superseded(by),
+            Self::Cake(cake) => cake.remove_superseded(by),
             _ => false,
         }
     }
@@ -81,6 +93,7 @@ impl<P: LinkPacket> Queue<P> {
             Self::Fq(fq) => fq.enqueue(now, entry, limit, tally),
             Self::Pie(pie) => pie.enqueue(now, entry, limit, tally),
             Self::DualPi2(dual) => dual.enqueue(now, entry, limit, tally),
+            Self::Cake(cake) => cake.enqueue(now, entry, limit, tally),
         }
     }
 
@@ -94,6 +107,7 @@ impl<P: LinkPacket> Queue<P> {
             Self::Fq(fq) => fq.dequeue(now, tally),
             Self::Pie(pie) => pie.dequeue(now),
             Self::DualPi2(dual) => dual.dequeue(now, tally),
+            Self::Cake(cake) => cake.dequeue(now, tally),
         }
     }
 
@@ -107,6 +121,7 @@ impl<P: LinkPacket> Queue<P> {
             Self::Fq(fq) => fq.len(),
             Self::Pie(pie) => pie.fifo().len(),
             Self::DualPi2(dual) => dual.len(),
+            Self::Cake(cake) => cake.len(),
         }
     }
 
@@ -120,6 +135,7 @@ impl<P: LinkPacket> Queue<P> {
             Self::Fq(fq) => fq.bytes(),
             Self::Pie(pie) => pie.fifo().bytes(),
             Self::DualPi2(dual) => dual.bytes(),
+            Self::Cake(cake) => cake.bytes(),
         }
     }
 }

@@ -26,6 +26,14 @@ const PIE: Pie = Pie {
     ecn: false,
 };
 
+/// CAKE with flows of all classes, on three hosts.
+fn cake(tins: Tins, interval: Span) -> Cake {
+    let class = |flow: u32| FlowClass { dscp: [0, 8, 34, 46][flow as usize % 4], host: flow % 3 };
+    let flows = (0..6).map(class).collect();
+    let target = Span::nanos(interval.as_nanos() / 20);
+    Cake { tins, host_fairness: true, interval, target, packet_bytes: 1514, flows }
+}
+
 fn rate_link(buffer: Buffer, aqm: Aqm) -> Link<Packet> {
     Link::new(&link_config(Service::Rate(Rate::bits_per_sec(RATE_BPS)), buffer, aqm), 1)
 }
@@ -322,6 +330,7 @@ fn ecn_marks_instead_of_dropping() {
     for aqm in [
         Aqm::Codel(Codel { ecn: true, ..CODEL }),
         Aqm::FqCodel(FqCodel { codel: Codel { ecn: true, ..CODEL }, ..FQ }),
+        Aqm::Cake(cake(Tins::BestEffort, Span::millis(100))),
         Aqm::Red(Red { ecn: true, ..RED }),
         Aqm::Pie(Pie { ecn: true, ..PIE }),
     ] {
@@ -339,16 +348,18 @@ fn ecn_marks_instead_of_dropping() {
 }
 
 #[test]
-fn fq_codel_isolates_a_sparse_flow_from_a_bulk_flow() {
-    let mut link = rate_link(Buffer::Packets(1000), Aqm::FqCodel(FQ));
-    let sparse = (1..200).map(|i| (Time::nanos(i * 50 * MS + 1), Packet { flow: 7, ..packet(200) }));
-    let mut arrivals: Vec<_> = paced(20_000, MS / 2, false).chain(sparse).collect();
-    arrivals.sort_by_key(|&(at, _)| at);
-    let (_, departures) = play(&mut link, arrivals);
-    let sparse: Vec<_> = departures.iter().filter(|departure| departure.packet.flow == 7).collect();
-    assert_eq!(sparse.len(), 199);
-    // A sparse packet waits at most for the packet in service.
-    assert!(sparse.iter().all(|departure| departure.queue_delay <= Span::millis(1)));
+fn flow_queues_isolate_a_sparse_flow_from_a_bulk_flow() {
+    for aqm in [Aqm::FqCodel(FQ), Aqm::Cake(cake(Tins::BestEffort, Span::millis(100)))] {
+        let mut link = rate_link(Buffer::Packets(1000), aqm);
+        let sparse = (1..200).map(|i| (Time::nanos(i * 50 * MS + 1), Packet { flow: 7, ..packet(200) }));
+        let mut arrivals: Vec<_> = paced(20_000, MS / 2, false).chain(sparse).collect();
+        arrivals.sort_by_key(|&(at, _)| at);
+        let (_, departures) = play(&mut link, arrivals);
+        let sparse: Vec<_> = departures.iter().filter(|departure| departure.packet.flow == 7).collect();
+        assert_eq!(sparse.len(), 199);
+        // A sparse packet waits at most for the packet in service.
+        assert!(sparse.iter().all(|departure| departure.queue_delay <= Span::millis(1)));
+    }
 }
 
 #[test]
@@ -368,7 +379,7 @@ fn drops_after_queueing_are_told_by_flow() {
 }
 
 fn any_aqm() -> impl Strategy<Value = Aqm> {
-    (0..7_u8, any::<bool>()).prop_map(|(kind, ecn)| match kind {
+    (0..8_u8, any::<bool>()).prop_map(|(kind, ecn)| match kind {
         0 => Aqm::DropTail,
         1 => Aqm::Red(Red { min: 3000, max: 9000, wlog: 2, ecn, ..RED }),
         2 => {
@@ -392,6 +403,7 @@ fn any_aqm() -> impl Strategy<Value = Aqm> {
             step: Span::millis(1),
             classic_percent: if ecn { 10 } else { 50 },
         }),
+        6 => Aqm::Cake(cake(if ecn { Tins::Diffserv4 } else { Tins::Diffserv3 }, Span::millis(10))),
         _ => {
             Aqm::Pie(Pie { ecn, target: Span::millis(3), tupdate: Span::millis(3), max_burst: Span::millis(5), ..PIE })
         }

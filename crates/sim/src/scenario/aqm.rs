@@ -3,11 +3,12 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use super::text::{TextError, as_text, nearest};
 use super::units::{PACKET_BYTES, Ratio, TimeSpan, Volume};
 use super::values::Options;
-use crate::link::{Aqm, Codel, DualPi2, Fq, FqCodel, Pie, Red};
+use crate::link::{Aqm, Cake, Codel, DualPi2, Fq, FqCodel, Pie, Red, Tins};
 
 /// A queue discipline with the options set in the scenario.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,9 +26,10 @@ enum Kind {
     Pie,
     DualPi2,
     Fq,
+    Cake,
 }
 
-const KINDS: [(Kind, &str, &[&str], &str); 7] = [
+const KINDS: [(Kind, &str, &[&str], &str); 8] = [
     (Kind::DropTail, "droptail", &[], "droptail without options"),
     (
         Kind::Red,
@@ -60,7 +62,15 @@ const KINDS: [(Kind, &str, &[&str], &str); 7] = [
         &["flow_limit", "quantum", "initial_quantum", "ce"],
         "fq:flow_limit=N,quantum=BYTES,initial_quantum=BYTES,ce=TIME",
     ),
+    (
+        Kind::Cake,
+        "cake",
+        &["rtt", "besteffort", "diffserv3", "diffserv4", "flows", "triple-isolate"],
+        "cake:rtt=TIME,diffserv3|diffserv4|besteffort,triple-isolate|flows",
+    ),
 ];
+/// Longest interval of CAKE, whose COBALT counts its nanoseconds in 32 bits in Linux.
+const CAKE_RTT_MAX: TimeSpan = TimeSpan::secs(4);
 
 impl Default for AqmSpec {
     fn default() -> Self {
@@ -69,6 +79,11 @@ impl Default for AqmSpec {
 }
 
 impl AqmSpec {
+    /// True if its queue can remove an ACK that a newer one supersedes.
+    pub(super) fn filters_acks(&self) -> bool {
+        matches!(self.kind, Kind::DropTail | Kind::Cake)
+    }
+
     /// Resolves the discipline for a queue of `buffer_bytes`.
     pub fn resolve(&self, buffer_bytes: u64) -> Result<Aqm, TextError> {
         let (_, _, known, form) = KINDS[self.kind as usize];
@@ -113,6 +128,7 @@ impl AqmSpec {
                 initial_quantum: in_range(options, "initial_quantum", 15_140, 1..=1 << 24)?,
                 ce_threshold: options.get::<TimeSpan>("ce")?.map(TimeSpan::span),
             }),
+            Kind::Cake => Aqm::Cake(cake(options)?),
         })
     }
 }
@@ -147,6 +163,40 @@ fn codel(options: &Options<'_>) -> Result<Codel, TextError> {
     })
 }
 
+// Defaults of Linux `cake_init`; the target is a twentieth of the interval, as `tc` sets it.
+fn cake(options: &Options<'_>) -> Result<Cake, TextError> {
+    let interval = positive(options, "rtt", TimeSpan::millis(100))?;
+    if interval > CAKE_RTT_MAX {
+        return Err(TextError(format!("rtt: {interval} is out of range; write at most {CAKE_RTT_MAX}")));
+    }
+    let one_of = |keys: &'static [&'static str]| {
+        let mut set = Vec::new();
+        for key in keys {
+            if options.switch(key)? {
+                set.push(*key);
+            }
+        }
+        match set[..] {
+            [] => Ok(keys[0]),
+            [only] => Ok(only),
+            _ => Err(TextError(format!("{} exclude each other; write one of {}", set.join(" and "), keys.join(", ")))),
+        }
+    };
+    Ok(Cake {
+        tins: match one_of(&["diffserv3", "diffserv4", "besteffort"])? {
+            "diffserv4" => Tins::Diffserv4,
+            "besteffort" => Tins::BestEffort,
+            _ => Tins::Diffserv3,
+        },
+        host_fairness: one_of(&["triple-isolate", "flows"])? == "triple-isolate",
+        interval: interval.span(),
+        target: TimeSpan((interval.0 / 20).max(1_000)).span(),
+        // The flows of the scenario are not known here.
+        packet_bytes: PACKET_BYTES as u32,
+        flows: Arc::new([]),
+    })
+}
+
 fn positive(options: &Options<'_>, key: &str, default: TimeSpan) -> Result<TimeSpan, TextError> {
     match options.get(key)?.unwrap_or(default) {
         TimeSpan(0) => Err(TextError(format!("{key}: 0s is out of range; write at least 1us"))),
@@ -176,7 +226,7 @@ impl FromStr for AqmSpec {
         let Some((kind, _, _, form)) = KINDS.iter().find(|(_, known, ..)| *known == name) else {
             let near = nearest(name, names).map_or(String::new(), |near| format!(" (did you mean {near}?)"));
             return Err(TextError(format!(
-                "{name:?} is not a queue discipline{near}; write droptail, red, codel, fq_codel, fq, pie or dualpi2, with :ecn if wanted"
+                "{name:?} is not a queue discipline{near}; write droptail, red, codel, fq_codel, fq, cake, pie or dualpi2, with :ecn if wanted"
             )));
         };
         if *kind == Kind::DropTail && !options.is_empty() {
@@ -210,6 +260,6 @@ impl fmt::Display for AqmSpec {
 
 as_text!(
     AqmSpec,
-    "a queue discipline: droptail, red, codel, fq_codel, fq, pie or dualpi2, with options after colons",
+    "a queue discipline: droptail, red, codel, fq_codel, fq, cake, pie or dualpi2, with options after colons",
     ["droptail", "fq_codel:ecn", "codel:target=5ms,interval=100ms", "red:min=30kB,max=90kB,p=10%", "pie", "dualpi2"]
 );

@@ -5,6 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::apps::{CallSpec, PageSpec, VideoSpec};
+use super::classes::Dscp;
 use super::flow_refusals as refusals;
 use super::support::Refusal;
 use super::text::TextError;
@@ -186,6 +187,15 @@ flow_options! {
     links: (u32, u32) = "FIRST..LAST", links, |(first, last)| format!("{first}..{last}");
     example "bbr1,links=1..1";
 
+    /// DSCP of its packets, by which cake chooses their tin (0)
+    dscp: Dscp = "EF|VA|LE|CS0…CS7|AF11…AF43|0…63", str::parse, Dscp::to_string;
+    example "bbr1,dscp=EF";
+
+    /// Number of the host at the user's end, shared by the flows of this number; cake gives hosts equal shares (a host of its own)
+    host: u16 = "N", host, u16::to_string;
+    example "bbr1,host=1";
+    refused &[refusals::UNEQUAL_HOST];
+
     /// Direction of its data: down, over the bottleneck; or up, over the link of `--up`, while its ACKs cross the bottleneck
     direction: FlowDirection = "down|up", direction, |v| v.name().to_owned();
     example "bbr1,direction=down";
@@ -259,6 +269,10 @@ fn whole(value: &str, min: u32, max: u32, what: &str) -> Result<u32, TextError> 
         .ok()
         .filter(|number| (min..=max).contains(number))
         .ok_or_else(|| TextError(format!("{value:?} is not a number of {what}; write {min} to {max}")))
+}
+
+fn host(value: &str) -> Result<u16, TextError> {
+    value.parse().map_err(|_| TextError(format!("{value:?} is not the number of a host; write 0 to {}", u16::MAX)))
 }
 
 fn request(value: &str) -> Result<(Volume, TimeSpan), TextError> {

@@ -207,6 +207,24 @@ pub(super) const KERNEL_TRANSPORT: Refusal = Refusal {
     example: &["--flow", "bbr1,transport=quic"],
 };
 
+pub(super) const UNEQUAL_HOST: Refusal = Refusal {
+    on: UML,
+    values: "a host whose flows differ in RTT, last link, window or ECN, with cake",
+    why: "the kernel gives such flows different addresses",
+    holds: |setup| {
+        if !setup.has_cake() {
+            return None;
+        }
+        let end =
+            |flow: &FlowSetup| (flow.rtt, flow.access.map(|access| access.rtt), flow.links.1, flow.rwnd, flow.host.ecn);
+        let first = |flow: &FlowSetup| setup.flows.iter().find(|other| other.shared_host == flow.shared_host).map(end);
+        flow(setup, |flow| {
+            flow.shared_host.filter(|_| first(flow) != Some(end(flow))).map(|host| format!("host {host}"))
+        })
+    },
+    example: &["--flow", "cubic,host=1", "--flow", "cubic,host=1,rtt=80ms", "--aqm", "cake"],
+};
+
 pub(super) const NO_BPF: Refusal = Refusal {
     on: UML,
     values: "bbrlab",

@@ -188,11 +188,12 @@ scenario_keys! {
     Condition "SHARE", default "0%", set |scenario, text| scenario.duplicate = text.parse()?;
     example &["--duplicate", "1%"];
 
-    /// Queue discipline: droptail, red, codel, fq_codel, fq, pie or dualpi2, with options as in codel:target=5ms:ecn
+    /// Queue discipline: droptail, red, codel, fq_codel, fq, cake, pie or dualpi2, with options as in codel:target=5ms:ecn
     ///
     /// Options: red:min=VOLUME,max=VOLUME,p=SHARE,wlog=N,gentle,ecn; codel:target=TIME,interval=TIME,ce=TIME,ecn;
     /// fq_codel: those of codel, and flows=N, quantum=BYTES; fq:flow_limit=N,quantum=BYTES,initial_quantum=BYTES,ce=TIME; pie:target=TIME,tupdate=TIME,alpha=X,beta=X,burst=TIME,ecn;
-    /// dualpi2:target=TIME,tupdate=TIME,alpha=X,beta=X,coupling=X,step=TIME,classic=PERCENT.
+    /// dualpi2:target=TIME,tupdate=TIME,alpha=X,beta=X,coupling=X,step=TIME,classic=PERCENT;
+    /// cake:rtt=TIME,diffserv3|diffserv4|besteffort,triple-isolate|flows.
     aqm: AqmSpec = AqmSpec::default();
     Condition "AQM", default "droptail", set |scenario, text| scenario.aqm = text.parse()?;
     example &["--aqm", "codel"];
@@ -206,8 +207,9 @@ scenario_keys! {
 
     /// Link of the reverse direction, which ACKs share with uploads (flows with direction=up), as in rate=1mbit,buffer=50p
     ///
-    /// Options: buffer=SIZE (1bdp, at least 10p); ack_filter, which removes an ACK from the queue when a newer one of its flow
-    /// arrives, unless one of them reports SACK blocks or another number of marks; last, aqm=AQM (droptail) with its options.
+    /// Options: buffer=SIZE (1bdp, at least 10p); ack_filter, which removes an ACK from the queue (of droptail or cake) when a
+    /// newer one of its flow arrives, unless one of them reports SACK blocks or another number of marks; last, aqm=AQM (droptail)
+    /// with its options.
     #[serde(skip_serializing_if = "Option::is_none")]
     up: Option<UpLink> = None;
     Condition "LINK", default "", set |scenario, text| scenario.up = Some(text.parse()?);

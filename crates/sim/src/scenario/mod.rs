@@ -5,6 +5,7 @@
 mod apps;
 mod aqm;
 pub mod arrivals;
+mod classes;
 mod flow;
 mod flow_options;
 mod flow_refusals;
@@ -27,6 +28,7 @@ pub use crate::backend::Backend;
 pub use apps::{CallSpec, PageSpec, VideoSpec};
 pub use aqm::AqmSpec;
 pub use arrivals::{ArrivalSpec, SizeSpec};
+pub use classes::Dscp;
 pub use flow::{FLOWS_MAX, FlowSpec, meant, unit_text};
 pub use flow_options::{Access, Ecn, FlowOption, FlowOptions, OPTIONS as FLOW_OPTIONS, Window};
 pub use keys::{KEYS, Key, KeyGroup, Scenario, key};

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use bbrlab_core::{NANOS_PER_SEC, Rate, Rng, Span, Time};
 
+use super::classes::classify;
 use super::flow::{FLOWS_MAX, FlowSpec};
 use super::flow_options::{Ecn, FlowDirection, Window};
 use super::keys::Scenario;
@@ -70,7 +71,7 @@ impl Scenario {
         whole.check_pace(&links)?;
         let up = whole.resolve_up()?;
         let bottleneck = (0..links.len()).min_by_key(|index| links[*index].nominal).unwrap_or(0);
-        Ok(Setup {
+        let mut setup = Setup {
             duration: whole.duration.time(),
             warmup: whole.warmup.time(),
             seed: whole.seed,
@@ -91,7 +92,9 @@ impl Scenario {
             },
             schedule,
             flows,
-        })
+        };
+        classify(&mut setup);
+        Ok(setup)
     }
 
     /// Returns the scenario with its defaults written out, as stored in a result: re-runnable even if defaults change later.
@@ -457,6 +460,8 @@ impl Scenario {
             traffic: traffic(spec, size),
             deadline: options.deadline.map(TimeSpan::span),
             host: host(spec),
+            dscp: options.dscp.unwrap_or_default().0,
+            shared_host: options.host,
         })
     }
 }

@@ -67,7 +67,7 @@ const BAD_FILES: &[(&str, &str)] = &[
     ),
     (
         "aqm = \"codle\"",
-        "lab.toml:1: aqm: \"codle\" is not a queue discipline (did you mean codel?); write droptail, red, codel, fq_codel, fq, pie or dualpi2, with :ecn if wanted",
+        "lab.toml:1: aqm: \"codle\" is not a queue discipline (did you mean codel?); write droptail, red, codel, fq_codel, fq, cake, pie or dualpi2, with :ecn if wanted",
     ),
     ("aqm = \"droptail:ecn\"", "lab.toml:1: aqm: droptail has no option \"ecn\"; write droptail without options"),
     ("aqm = \"codel:target=0s\"", "lab.toml:1: aqm: target: 0s is out of range; write at least 1us"),

@@ -44,8 +44,10 @@ impl FromStr for UpLink {
             aqm: aqm.map(str::parse).transpose()?.unwrap_or_default(),
             ack_filter: options.switch("ack_filter")?,
         };
-        if link.ack_filter && link.aqm != AqmSpec::default() {
-            return Err(TextError(format!("{text:?}: ack_filter works on droptail alone; leave one of them out")));
+        if link.ack_filter && !link.aqm.filters_acks() {
+            return Err(TextError(format!(
+                "{text:?}: ack_filter works on droptail and cake alone; leave one of them out"
+            )));
         }
         Ok(link)
     }
@@ -57,17 +59,18 @@ impl fmt::Display for UpLink {
         if let Some(buffer) = self.buffer {
             write!(f, ",buffer={buffer}")?;
         }
+        f.write_str(if self.ack_filter { ",ack_filter" } else { "" })?;
         if self.aqm != AqmSpec::default() {
             write!(f, ",aqm={}", self.aqm)?;
         }
-        f.write_str(if self.ack_filter { ",ack_filter" } else { "" })
+        Ok(())
     }
 }
 
 as_text!(
     UpLink,
     "the reverse direction's link as rate=RATE, and buffer=SIZE, aqm=AQM or ack_filter",
-    ["rate=1mbit", "rate=1mbit,buffer=50p,ack_filter", "rate=1mbit,aqm=codel:target=20ms"]
+    ["rate=1mbit", "rate=1mbit,buffer=50p,ack_filter", "rate=1mbit,ack_filter,aqm=cake:rtt=50ms"]
 );
 
 impl Scenario {

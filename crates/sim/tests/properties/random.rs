@@ -8,8 +8,8 @@ use bbrlab_sim::apps::call::CallSetup;
 use bbrlab_sim::apps::page::PageSetup;
 use bbrlab_sim::apps::video::{AbrRule, VideoSetup};
 use bbrlab_sim::link::{
-    AckAggregation, Aqm, Buffer, Codel, DeliveryTrace, Demand, Fq, FqCodel, LinkConfig, Loss, Pie, Policer, Red,
-    Service,
+    AckAggregation, Aqm, Buffer, Cake, Codel, DeliveryTrace, Demand, FlowClass, Fq, FqCodel, LinkConfig, Loss, Pie,
+    Policer, Red, Service, Tins,
 };
 use bbrlab_sim::setup::{
     AccessSetup, AckEvery, Change, ChangeKind, FlowSetup, HostSetup, PathSetup, Rwnd, Setup, Traffic,
@@ -73,7 +73,7 @@ impl Dice {
             ecn,
             ce_threshold,
         };
-        match self.0.below(9) {
+        match self.0.below(10) {
             0 => {
                 let min = self.between(1_600, 100_000);
                 Aqm::Red(Red {
@@ -104,6 +104,16 @@ impl Dice {
                 quantum: self.between(64, 4000) as u32,
                 initial_quantum: self.between(64, 20_000) as u32,
                 ce_threshold,
+            }),
+            5 => Aqm::Cake(Cake {
+                tins: [Tins::BestEffort, Tins::Diffserv3, Tins::Diffserv4][self.0.below(3) as usize],
+                host_fairness: self.one_in(2),
+                interval: codel.interval,
+                target: codel.target,
+                packet_bytes: 1514,
+                flows: (0..4)
+                    .map(|_| FlowClass { dscp: self.0.below(64) as u8, host: self.0.below(3) as u32 })
+                    .collect(),
             }),
             _ => Aqm::DropTail,
         }
@@ -287,6 +297,8 @@ impl Dice {
             deadline: self.one_in(2).then_some(Span::millis(100)),
             traffic: self.traffic(rate, setup.duration),
             host: self.host(),
+            dscp: 0,
+            shared_host: None,
         }
     }
 }

@@ -23,7 +23,7 @@ const PORT: u16 = 10_000;
 const FLOWS: u64 = 3;
 
 /// Every feature of a path: one that a driver loses shows as a difference.
-const PATHS: [(&str, &str); 12] = [
+const PATHS: [(&str, &str); 13] = [
     ("plain", ""),
     ("random loss", "loss = \"3%\"\nack_loss = \"5%\""),
     ("bursty loss", "loss = \"ge:1%,30%\""),
@@ -31,6 +31,7 @@ const PATHS: [(&str, &str); 12] = [
     ("disorder", "jitter = \"8ms:reorder\"\nreorder = \"2%\"\nduplicate = \"3%\""),
     ("codel", "aqm = \"codel:ecn\"\nbuffer = \"500p\""),
     ("fq_codel", "aqm = \"fq_codel\"\nbuffer = \"500p\""),
+    ("cake", "aqm = \"cake:rtt=20ms\"\nbuffer = \"100p\""),
     ("red", "aqm = \"red:min=20kB,max=60kB,ecn\"\nbuffer = \"100p\""),
     ("policer", "policer = \"rate=4mbit,burst=30kB\""),
     ("schedule", "schedule = \"500ms:rate=4mbit,rtt=20ms;1s:rate=30mbit,loss=2%;1500ms:buffer=5p,rtt=90ms\""),
