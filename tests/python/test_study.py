@@ -56,6 +56,13 @@ def test_advice_is_that_of_the_command(command):
     assert command_of_page in advice.plot().text
 
 
+def test_advice_for_calls_is_that_of_the_command(command):
+    wanted, _ = command("advise", "--rate", "8mbit", "--rtt", "40ms", "--for", "calls", "--draws", "3", "--duration", "5s", "--json", "-")
+    advice = bbrlab.advise(rate="8mbit", rtt="40ms", application="calls", draws=3, duration="5s")
+    assert advice.to_dict() == wanted and wanted["conditions"]["application"]["name"] == "calls"
+    assert "--for calls" in advice.plot().text
+
+
 def test_advice_from_a_measurement_is_that_of_the_command(command, tmp_path):
     (tmp_path / "ss.txt").write_text(SS)
     wanted, error = command("advise", "--from", tmp_path / "ss.txt", "--draws", "3", "--duration", "2s", "--json", "-")
@@ -143,6 +150,7 @@ def test_a_test_may_be_summarised_or_at_a_url(command, tmp_path):
         (lambda: bbrlab.advise(rate="10mbit", rtt="10ms", algorithms=["bbr4"]), "algorithms: .*bbr4"),
         (lambda: bbrlab.advise(rate="10mbit", rtt="10ms", algorithms=["cubic"]), "nothing to compare"),
         (lambda: bbrlab.advise(rate="10mbit", rtt="10ms", objective="fun"), "objective: .*fun"),
+        (lambda: bbrlab.advise(rate="10mbit", rtt="10ms", application="movies"), "for: .*movies.* bulk, video, live, calls"),
         (lambda: bbrlab.advise(rate="10mbit", population=PATHS), "leave out"),
         (lambda: bbrlab.advise(population=[{"rate": "10mbit"}]), "rtt"),
         (lambda: bbrlab.tune("bbr1", [], held_out=2), "path"),
