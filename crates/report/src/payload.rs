@@ -122,19 +122,13 @@ impl FigureNotes {
             parts.push(format!("Downsampled: {kept} of {offered} values, the highest and lowest of each bucket; the CSV has the same ones."));
         }
         if self.not_on_log_axis > 0 {
-            parts.push(format!(
-                "{} values at or below zero cannot be shown on a log scale and are left out.",
-                self.not_on_log_axis
-            ));
+            parts.push(format!("Left out, at or below zero on a log scale: {}.", self.not_on_log_axis));
         }
         if self.without_place > 0 {
-            parts.push(format!(
-                "{} values have no known position on the horizontal axis and are left out.",
-                self.without_place
-            ));
+            parts.push(format!("Left out, without a known position on the horizontal axis: {}.", self.without_place));
         }
         if self.spans_merged > 0 {
-            parts.push(format!("{} states too short to be seen are merged with their neighbours.", self.spans_merged));
+            parts.push(format!("States merged with their neighbours, as too short to be seen: {}.", self.spans_merged));
         }
         parts.join(" ")
     }
@@ -227,7 +221,7 @@ mod tests {
         let mut notes = FigureNotes::default();
         let (x, ..) = clean(&series(&[f64::NAN, 0.1, f64::NAN], &[1.0, 2.0, 3.0]), &log, &Axis::default(), &mut notes);
         assert_eq!((x, notes.not_on_log_axis, notes.without_place), (vec![0.1], 0, 2));
-        assert!(notes.text().starts_with("2 values have no known position"), "{}", notes.text());
+        assert_eq!(notes.text(), "Left out, without a known position on the horizontal axis: 2.");
     }
 
     #[test]
