@@ -3,8 +3,9 @@
 `bbrlab emulate`. The simulator runs the same paths with `video=throughput` and the real bitrates of the encoded stream. For each pair
 of sessions on one path, or with one congestion control, the difference must have the same sign in both: of stalled time, of bitrate.
 
-Usage: dash.py [--json FILE] [PATH…] [CONTROL…]   all paths and controls, unless some are named
-       dash.py --list                             their names
+Usage: dash.py [--json FILE] [PATH…] [CONTROL…]   one session each of all paths and controls, unless some are named
+       dash.py --from FILE…                       means of the sessions in such files; the simulator runs, no browser does
+       dash.py --list                             names of paths and controls
 Exit status: 0 if all signs agree, 1 if one does not or a session failed, 2 for wrong arguments or a missing requirement.
 It runs in real time, about 65 s a session, and needs the privileges of `bbrlab emulate`. tools/setup.sh dash installs what is missing.
 env: BBRLAB (target/release/bbrlab); DASHJS (out/dash/node_modules/dashjs)
@@ -48,6 +49,10 @@ BITRATE_SHARE = 0.05
 # Most that start-up delay, stalls and played time may differ from the length of a session.
 SUM_S = 0.5
 SESSION_LIMIT_S = 150
+FIGURES = ("startup_s", "stalls", "stalled_s", "bitrate_bps", "switches")
+
+# Head start of the competing flow: if both start at once, a request 0.3 s later meets a full queue, and bitrates halve.
+LEAD_S = 5
 
 # Keys of `bbrlab run` and `emulate`; `schedule` counts from the start of the session, `beside` is a competing download.
 PATHS = {
@@ -101,8 +106,8 @@ def encode(root):
         for key in ("b", "minrate", "maxrate", "bufsize"):
             command += [f"-{key}:v:{place}", f"{kbps}k"]
     # Constant bitrate: `nal-hrd=cbr` fills up what the picture does not need.
-    command += ["-c:v", "libx264", "-threads", "1", "-preset", "ultrafast", "-pix_fmt", "yuv420p", "-bf", "0", "-g", FRAME_RATE * SEGMENT_S]
-    command += ["-keyint_min", FRAME_RATE * SEGMENT_S, "-sc_threshold", "0", "-x264-params", "nal-hrd=cbr:force-cfr=1"]
+    command += ["-c:v", "libx264", "-threads", "1", "-preset", "ultrafast", "-pix_fmt", "yuv420p", "-bf", "0"]
+    command += ["-g", FRAME_RATE * SEGMENT_S, "-keyint_min", FRAME_RATE * SEGMENT_S, "-sc_threshold", "0", "-x264-params", "nal-hrd=cbr:force-cfr=1"]
     command += ["-f", "dash", "-seg_duration", SEGMENT_S, "-use_template", "1", "-use_timeline", "0"]
     output_of([*command, "-adaptation_sets", "id=0,streams=v", root / "stream.mpd"])
     manifest = (root / "stream.mpd").read_text(encoding="utf-8")
@@ -137,9 +142,9 @@ def played(path, control, root, ladder, log):
         other = f"serve --memory 1GB --tcp $BBRLAB_SERVER_IP:8081 --tcp-cc {path['beside']}"
         server = f"'{BBRLAB}' {other} >/dev/null 2>&1 & {server}"
     plan = {"scheme": scheme, "dashjs": str(DASHJS / SCRIPT), "session_s": SESSION_S, "begin_s": begin_s,
-            "lowest_kbps": ladder[0] / 1000, "log": str(log), "beside": "beside" in path}
-    command = [BBRLAB, "emulate", *path_options(path, begin_s), "--data", "down", "--server", server, "--", sys.executable,
-               ROOT / "tools/dash/play.py", json.dumps(plan)]
+            "lowest_kbps": ladder[0] / 1000, "log": str(log), "lead_s": LEAD_S if "beside" in path else 0}
+    command = [BBRLAB, "emulate", *path_options(path, begin_s), "--data", "down", "--server", server]
+    command += ["--", sys.executable, ROOT / "tools/dash/play.py", json.dumps(plan)]
     try:
         figures = json.loads(output_of(command))
     except Fault as fault:
@@ -162,28 +167,35 @@ def played(path, control, root, ladder, log):
 
 
 def simulated(path, control, ladder):
-    """Means of the simulator's sessions."""
+    """Figures of the simulator's sessions, one for each seed."""
     video = "/".join(f"{bps / 1000}kbit" for bps in ladder)
-    flows = ["--flow", f"{CONTROLS[control][2]},video=throughput:{video}:segment={SEGMENT_S}s"]
+    lead_s = LEAD_S if "beside" in path else 0
+    name, _, options = CONTROLS[control][2].partition(",")
+    flow = ",".join([f"{name}@{lead_s}s", *filter(None, [options]), f"video=throughput:{video}:segment={SEGMENT_S}s"])
+    # Without a jitter of the starts, every seed of a lossless path gives the same session.
+    flows = ["--start-jitter", path["rtt"], "--flow", flow]
     if "beside" in path:
         flows += ["--flow", path["beside"]]
     sessions = []
     for seed in range(1, SEEDS + 1):
-        command = [BBRLAB, "run", *path_options(path, 0), *flows, "--duration", f"{SESSION_S}s", "--seed", seed, "--json", "-"]
+        command = [BBRLAB, "run", *path_options(path, 0), *flows, "--duration", f"{lead_s + SESSION_S}s", "--seed", seed, "--json", "-"]
         (video_result,) = [flow["video"] for flow in json.loads(output_of(command))["flows"] if flow.get("video")]
         if video_result["startup_s"] is None:
             video_result["startup_s"] = SESSION_S
         sessions.append(video_result)
-    keys = ("startup_s", "stalls", "stalled_s", "bitrate_bps", "switches")
-    means = {key: statistics.mean(one[key] for one in sessions) for key in keys}
-    return means | {"stalled_each_s": [one["stalled_s"] for one in sessions]}
+    return sessions
+
+
+def mean(sessions):
+    """Mean figures of sessions."""
+    return {key: statistics.mean(one[key] for one in sessions) for key in FIGURES}
 
 
 def row(path, control, real, model):
     """One line of the table: Chromium's figures, then the simulator's."""
-    cells = [f"{real['stalls']} / {model['stalls']:.1f}", f"{real['stalled_s']:.1f} / {model['stalled_s']:.1f}"]
+    cells = [f"{real['stalls']:.1f} / {model['stalls']:.1f}", f"{real['stalled_s']:.1f} / {model['stalled_s']:.1f}"]
     cells += [f"{real['startup_s']:.2f} / {model['startup_s']:.2f}"]
-    cells += [f"{real['bitrate_bps'] / 1e6:.2f} / {model['bitrate_bps'] / 1e6:.2f}", f"{real['switches']} / {model['switches']:.1f}"]
+    cells += [f"{real['bitrate_bps'] / 1e6:.2f} / {model['bitrate_bps'] / 1e6:.2f}", f"{real['switches']:.1f} / {model['switches']:.1f}"]
     return f"| {path} | {control} | {' | '.join(cells)} |"
 
 
@@ -218,12 +230,16 @@ def compare(cells):
 
 
 def arguments(words):
-    """Paths, controls and the JSON file that the command line names."""
+    """Paths, controls, the file to write and the files to read that the command line names."""
     if words == ["--list"]:
         print("paths:", *PATHS)
         print("controls:", *CONTROLS)
         sys.exit(0)
     target = None
+    if "--from" in words[:1]:
+        if len(words) == 1:
+            refuse("--from: expected files that --json wrote")
+        return [], [], None, [pathlib.Path(word) for word in words[1:]]
     if "--json" in words:
         place = words.index("--json")
         if place + 1 == len(words):
@@ -233,16 +249,18 @@ def arguments(words):
             refuse(f"--json {target}: expected a file in a directory that exists")
         words = words[:place] + words[place + 2:]
     if unknown := [word for word in words if word not in PATHS and word not in CONTROLS]:
-        refuse(f"{unknown[0]}: expected --json FILE, --list, or some of {', '.join([*PATHS, *CONTROLS])}")
+        refuse(f"{unknown[0]}: expected --json FILE, --from FILE, --list, or some of {', '.join([*PATHS, *CONTROLS])}")
     paths = [name for name in PATHS if name in words] or list(PATHS)
     controls = [name for name in CONTROLS if name in words] or list(CONTROLS)
-    return paths, controls, target
+    return paths, controls, target, []
 
 
-def check_requirements():
+def check_requirements(has_browser):
     """Ends with status 2 if something is missing."""
     if not os.access(BBRLAB, os.X_OK):
         refuse(f"no command at {BBRLAB}; make checked-full builds it, BBRLAB names another")
+    if not has_browser:
+        return
     for program in ("ffmpeg", "chromium", "chromedriver"):
         if not shutil.which(program):
             refuse(f"no {program}; {INSTALL}")
@@ -254,37 +272,66 @@ def check_requirements():
         refuse(str(fault))
 
 
-def main():
-    paths, controls, target = arguments(sys.argv[1:])
-    # Sessions end with us, on this signal too.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    check_requirements()
+def measure(paths, controls):
+    """Encodes the stream and plays it; returns the player, the ladder, sessions by path and control, and the number of failures."""
     cells, failed = {}, 0
     with tempfile.TemporaryDirectory(prefix="bbrlab-dash-") as directory:
         root, log = pathlib.Path(directory) / "root", pathlib.Path(directory) / "serve.log"
         root.mkdir()
         shutil.copy(ROOT / "tools/dash/page.html", root)
-        try:
-            ladder = encode(root)
-        except Fault as fault:
-            sys.exit(f"dash: {fault}")
-        version = json.loads((DASHJS / "package.json").read_text(encoding="utf-8"))["version"]
-        browser = output_of(["chromium", "--version"]).split()[1]
-        print(f"Chromium {browser} with dash.js {version} / mean of {SEEDS} simulated sessions, of {SESSION_S} s; bitrates",
-              "/".join(f"{bps / 1000:.0f}" for bps in ladder), "kbit/s")
-        print("| path | control | stalls | stalled, s | start-up, s | bitrate, Mbit/s | switches |\n|---|---|---|---|---|---|---|")
+        ladder = encode(root)
         for path, control in itertools.product(paths, controls):
             try:
-                cells[path, control] = (played(PATHS[path], control, root, ladder, log), simulated(PATHS[path], control, ladder))
-                print(row(path, control, *cells[path, control]), flush=True)
+                cells[path, control] = [played(PATHS[path], control, root, ladder, log)]
+                print(f"{path}, {control}: played", file=sys.stderr, flush=True)
             except (Fault, ValueError) as fault:
                 failed += 1
                 print(f"dash: {path}, {control}: {fault}", file=sys.stderr, flush=True)
-    disagreeing = compare(cells)
+    version = json.loads((DASHJS / "package.json").read_text(encoding="utf-8"))["version"]
+    return f"Chromium {output_of(['chromium', '--version']).split()[1]} with dash.js {version}", ladder, cells, failed
+
+
+def read_sessions(files):
+    """Player, ladder, and sessions by path and control, of files that --json wrote."""
+    player, ladder, cells = None, None, {}
+    for file in files:
+        try:
+            content = json.loads(file.read_text(encoding="utf-8"))
+            if ladder is not None and (player, ladder) != (content["player"], content["ladder_bps"]):
+                refuse(f"--from {file}: another player or another ladder than in the file before it")
+            player, ladder = content["player"], content["ladder_bps"]
+            for one in content["sessions"]:
+                if one["path"] not in PATHS or one["control"] not in CONTROLS:
+                    refuse(f"--from {file}: no path {one['path']} or no control {one['control']}; --list names them")
+                cells.setdefault((one["path"], one["control"]), []).extend(one["chromium"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            refuse(f"--from {file}: expected a file that --json wrote: {error}")
+    cells = {cell: cells[cell] for cell in itertools.product(PATHS, CONTROLS) if cell in cells}
+    return player, ladder, cells
+
+
+def main():
+    paths, controls, target, files = arguments(sys.argv[1:])
+    # Sessions end with us, on this signal too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    check_requirements(not files)
+    try:
+        player, ladder, cells, failed = (*read_sessions(files), 0) if files else measure(paths, controls)
+        models = {(path, control): simulated(PATHS[path], control, ladder) for path, control in cells}
+    except Fault as fault:
+        sys.exit(f"dash: {fault}")
     if target:
-        results = [{"path": path, "control": control, "chromium": real, "simulator": model}
-                   for (path, control), (real, model) in cells.items()]
-        target.write_text(json.dumps({"ladder_bps": ladder, "sessions": results}, indent=1), encoding="utf-8")
+        results = [{"path": path, "control": control, "chromium": cells[path, control], "simulator": models[path, control]}
+                   for path, control in cells]
+        target.write_text(json.dumps({"player": player, "ladder_bps": ladder, "sessions": results}, indent=1), encoding="utf-8")
+    most = max(map(len, cells.values()), default=0)
+    print(f"{player} / simulator: means of up to {most} / {SEEDS} sessions of {SESSION_S} s; bitrates",
+          "/".join(f"{bps / 1000:.0f}" for bps in ladder), "kbit/s")
+    print("| path | control | stalls | stalled, s | start-up, s | bitrate, Mbit/s | switches |\n|---|---|---|---|---|---|---|")
+    means = {cell: (mean(cells[cell]), mean(models[cell])) for cell in cells}
+    for (path, control), (real, model) in means.items():
+        print(row(path, control, real, model))
+    disagreeing = compare(means)
     sys.exit(1 if disagreeing or failed else 0)
 
 

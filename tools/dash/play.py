@@ -1,6 +1,6 @@
 """One session of dash.js in headless Chromium, behind `bbrlab emulate`; tools/dash.py calls it.
 
-Usage: play.py '{"scheme", "dashjs", "session_s", "begin_s", "lowest_kbps", "log", "beside"}'
+Usage: play.py '{"scheme", "dashjs", "session_s", "begin_s", "lowest_kbps", "log", "lead_s"}'
 Prints the session's figures as JSON. Exit status 1, with one line, if the session failed.
 SPDX-License-Identifier: Apache-2.0 OR MIT
 """
@@ -65,9 +65,10 @@ def session(plan, server):
         if plan["begin_s"] and wait_s < 0:
             raise RuntimeError(f"the browser took {plan['begin_s'] - wait_s:.1f} s to start, the schedule allows {plan['begin_s']}")
         time.sleep(max(0, wait_s))
-        if plan["beside"]:
-            end = time.monotonic() + plan["session_s"]
+        if plan["lead_s"]:
+            end = time.monotonic() + plan["lead_s"] + plan["session_s"]
             threading.Thread(target=download, args=(server, end), daemon=True).start()
+            time.sleep(plan["lead_s"])
         browser.run("play(arguments[0], arguments[1])", plan["session_s"], plan["lowest_kbps"])
         time.sleep(plan["session_s"])
         if not browser.wait_for("return window.session !== undefined", START_LIMIT_S):
