@@ -51,7 +51,7 @@ SUM_S = 0.5
 SESSION_LIMIT_S = 150
 FIGURES = ("startup_s", "stalls", "stalled_s", "bitrate_bps", "switches")
 
-# Head start of the competing flow: if both start at once, a request 0.3 s later meets a full queue, and bitrates halve.
+# Head start of the competing flow. If both start at once, the bitrate depends on the tenths of a second to the first request.
 LEAD_S = 5
 
 # Keys of `bbrlab run` and `emulate`; `schedule` counts from the start of the session, `beside` is a competing download.
