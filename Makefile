@@ -46,7 +46,7 @@ REPRODUCED = [ out/catalogue.txt -nt $(CHECKED) ] || { $(REPRODUCE); } || [ $$? 
 MUTANTS := CARGO_PROFILE_TEST_OPT_LEVEL=0 nice cargo mutants --iterate -p bbrlab-core -j1 -o out \
     $(foreach file,bbr1/*.rs bbr3/*.rs cubic.rs hystart.rs minmax.rs sampler.rs shared.rs wide.rs,-f 'crates/core/src/$(file)')
 
-.PHONY: help setup run test ci ci-rest build checked clean uml picture mutants spec-mutants golden-update wheel quic peers host-long kernels-long kernels-aarch64 chance fresh workflows grafana web web-long site semver release release-check \
+.PHONY: help setup run test ci ci-rest build checked clean uml picture mutants spec-mutants golden-update wheel quic peers dash host-long kernels-long kernels-aarch64 chance fresh workflows grafana web web-long site semver release release-check \
     $(TEST_STEPS) $(REST_STEPS)
 
 help: ## this list
@@ -160,6 +160,10 @@ quic: ## our algorithms in s2n-quic, noq and quinn, the published and the patche
 peers: checked-full ## HTTP/3 with real peers over loopback: Chromium, curl, aioquic and caddy, as clients of bbrlab serve and servers of bbrlab get (a minute)
 	@tools/setup.sh peers || [ "$$CI" != true ]
 	python3 tools/peers.py
+
+dash: checked-full ## adaptive video in Chromium with dash.js, from bbrlab serve behind bbrlab emulate, beside the simulator's: stalls and bitrate agree in sign (20 minutes)
+	@tools/setup.sh dash
+	python3 tools/dash.py
 
 host-long: build ## an A/B test over two emulated links, 10 million calls an algorithm beside native code, 1,000 loads and unloads under traffic, ten minutes of everything at once (hours)
 	BBRLAB=$(RELEASE) tools/ab.sh

@@ -58,6 +58,7 @@ runc             runc                             runc                   runc   
 go               golang-go                        golang                 go              go                         go
 node             nodejs                           nodejs                 nodejs          nodejs                     node
 npm              npm                              nodejs-npm             npm             npm                        node
+ffmpeg           ffmpeg                           ffmpeg-free            ffmpeg          ffmpeg                     ffmpeg
 shellcheck       shellcheck                       ShellCheck             shellcheck      shellcheck                 shellcheck
 libelf.h         libelf-dev                       elfutils-libelf-devel  libelf          elfutils-dev               -
 zlib.h           zlib1g-dev                       zlib-ng-compat-devel   zlib            zlib-dev                   zlib
@@ -332,6 +333,18 @@ need_peers() {
     fi
 }
 
+# A browser, an encoder, and the player from npm, in a directory of its own.
+need_dash() {
+    local program version=5.2.1 home=out/dash
+    for program in python3 ffmpeg chromium chromedriver node npm; do
+        need $program
+    done
+    grep -qs "\"version\": \"$version\"" $home/node_modules/dashjs/package.json && return
+    mkdir -p $home
+    npm install --prefix $home --no-save --no-audit --no-fund --ignore-scripts --loglevel=error "dashjs@$version" >/dev/null ||
+        lack "dash.js is missing; npm install --prefix $home dashjs@$version"
+}
+
 # User Mode Linux: a kernel that is already built needs nothing more.
 need_uml() {
     need ip
@@ -423,6 +436,10 @@ needs_of() {
         peers)
             need cmake
             need_peers
+            ;;
+        dash)
+            need cmake
+            need_dash
             ;;
         python) need_python ;;
         uml | uml-tests | validate) need_uml ;;
