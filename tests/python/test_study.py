@@ -57,7 +57,8 @@ def test_advice_is_that_of_the_command(command):
 
 
 def test_advice_for_calls_is_that_of_the_command(command):
-    wanted, _ = command("advise", "--rate", "8mbit", "--rtt", "40ms", "--for", "calls", "--draws", "3", "--duration", "5s", "--json", "-")
+    flags = ["--rate", "8mbit", "--rtt", "40ms", "--for", "calls", "--draws", "3", "--duration", "5s"]
+    wanted, _ = command("advise", *flags, "--json", "-")
     advice = bbrlab.advise(rate="8mbit", rtt="40ms", application="calls", draws=3, duration="5s")
     assert advice.to_dict() == wanted and wanted["conditions"]["application"]["name"] == "calls"
     assert "--for calls" in advice.plot().text
