@@ -163,7 +163,7 @@ mod tests {
     const PARAMS: Params =
         Params { target: Span::millis(5), interval: Span::millis(100), packet_time: Span::micros(600) };
 
-    /// Judges a packet per millisecond, each of which waited for `waited`. Returns the milliseconds of drops.
+    /// Judges one packet a millisecond, with a waiting time of `waited` each. Returns the times of the drops in ms.
     fn drops(cobalt: &mut Cobalt, from: u64, to: u64, waited: Span) -> Vec<u64> {
         let mut rng = Rng::new(1);
         let at = |ms| Time::ZERO + Span::millis(ms);
