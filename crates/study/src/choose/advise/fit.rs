@@ -15,7 +15,7 @@ const FITTED: f64 = 0.1;
 /// Largest change of the rate in a step, and largest ratio of the link's rate to the measured one. Ours: with BBRv1 beside it in a
 /// shallow buffer, CUBIC keeps a thirtieth.
 const STEP: f64 = 8.0;
-const RATE_UNSEEN: f64 = 32.0;
+const RATE_RATIO_MAX: f64 = 32.0;
 /// Separates the random numbers of the choice from those of the paths.
 const APART: u64 = 1 << 41;
 
@@ -60,7 +60,7 @@ fn fitted(
             break;
         }
         let rate_bps = path.rate_bps * ratio.clamp(1.0 / STEP, STEP);
-        path.set_rate(rate_bps.clamp(measured.rate_bps, RATE_UNSEEN * measured.rate_bps));
+        path.set_rate(rate_bps.clamp(measured.rate_bps, RATE_RATIO_MAX * measured.rate_bps));
     }
     Ok(best)
 }
