@@ -17,6 +17,7 @@ use bbrlab_core::{Rate, Span};
 use bbrlab_sim::link::{Aqm, Buffer, Cake, LinkConfig, Loss, Service, Tins};
 use bbrlab_sim::setup::{Change, ChangeKind, FlowSetup, HostSetup, Rwnd, Setup};
 
+use super::dualpi2::DualPi2Queue;
 use crate::Result;
 use crate::backends::check;
 use bbrlab_sim::backend::Backend;
@@ -38,8 +39,10 @@ const AMPLE: u64 = 1 << 30;
 /// Initial send buffer of a connection: large enough that an application's first BDP never waits.
 const SEND_BUFFER: u64 = 4 << 20;
 /// Bytes of a full packet on the wire, and its memory (`truesize`) in CAKE's queues. Measured: `tc -s qdisc` of a full queue.
-const FULL_PACKET: u64 = 1514;
+pub(super) const FULL_PACKET: u64 = 1514;
 const PACKET_MEMORY: u64 = 2280;
+/// The kernel's `tcp_ecn` of accurate feedback.
+const ACCURATE_ECN: u8 = 3;
 /// MAC address of both ends of a device pair, so that no ARP is needed.
 const MAC: &str = "02:00:00:00:00:01";
 
@@ -62,7 +65,7 @@ struct ReceiverKind {
     rtt: Option<Span>,
     access_rtt: Span,
     rwnd: Rwnd,
-    ecn: bool,
+    ecn: u8,
     /// First flow of the host, if hosts are to differ in their addresses.
     owner: Option<usize>,
 }
@@ -88,6 +91,8 @@ pub struct Plan {
     pub addresses: BTreeMap<String, String>,
     /// Input of `tc -n NAMESPACE -batch`, by namespace.
     pub disciplines: BTreeMap<String, String>,
+    /// DualPI2 queues, created after the disciplines.
+    pub dualpi2: Vec<DualPi2Queue>,
     /// Files under /proc/sys/net with their values, by namespace.
     pub sysctls: BTreeMap<String, Vec<(&'static str, String)>>,
     /// Host devices, with their namespaces, that segment before the path.
@@ -128,7 +133,7 @@ pub fn plan(setup: &Setup) -> Result<Plan> {
             rtt: flow.rtt,
             access_rtt: flow.access.map_or(Span::ZERO, |access| access.rtt),
             rwnd: flow.rwnd,
-            ecn: flow.host.ecn,
+            ecn: tcp_ecn(flow.host),
             owner: has_cake.then_some(first),
         };
         let s = place(&mut plan.senders, sender);
@@ -163,6 +168,15 @@ fn rate(rate: Rate) -> String {
 /// Formats a time for `tc`, which reads microseconds with a fraction; netem keeps nanoseconds, others microseconds.
 fn time(span: Span) -> String {
     format!("{}.{:03}us", span.as_nanos() / 1000, span.as_nanos() % 1000)
+}
+
+/// The kernel's `tcp_ecn`: none, that of RFC 3168, or accurate feedback if the other end has it too.
+const fn tcp_ecn(host: HostSetup) -> u8 {
+    match (host.ecn, host.accurate_ecn) {
+        (_, true) => ACCURATE_ECN,
+        (true, false) => 1,
+        (false, false) => 0,
+    }
 }
 
 fn percent(share: f64) -> String {
@@ -230,6 +244,15 @@ impl Plan {
         self.sysctls.entry(namespace.to_owned()).or_default().push((file, value.to_string()));
     }
 
+    /// Sets a host's ECN. The option of accurate feedback makes each packet's payload smaller, and the simulator has only its
+    /// three header bits: so neither sends it.
+    fn ecn(&mut self, namespace: &str, tcp_ecn: u8) {
+        self.sysctl(namespace, "ipv4/tcp_ecn", tcp_ecn);
+        if tcp_ecn == ACCURATE_ECN {
+            self.sysctl(namespace, "ipv4/tcp_ecn_option", 0);
+        }
+    }
+
     fn forwards(&mut self, namespace: &str) {
         self.sysctl(namespace, "ipv4/ip_forward", 1);
         self.sysctl(namespace, "ipv4/conf/all/rp_filter", 0);
@@ -261,6 +284,7 @@ impl Plan {
             )
         });
         let serialiser = self.serialiser(index, "add");
+        self.dualpi2.extend(DualPi2Queue::of(&config, &before, link));
         let text = self.discipline(&before);
         let _ = writeln!(text, "{queue}\n{child}");
         text.push_str(&police.unwrap_or_default());
@@ -319,8 +343,16 @@ impl Plan {
             }
             None => {}
         }
+        if kind.host.l4s {
+            // Linux sends ECT(0) whatever the congestion control; this makes it ECT(1) as the packet leaves the host.
+            let _ = writeln!(
+                self.discipline(&namespace),
+                "qdisc add dev {device} clsact\nfilter add dev {device} egress protocol ip u32 match ip tos 2 3 \
+                 action pedit munge ip dsfield set 1 retain 3 pipe csum ip4h"
+            );
+        }
         self.sysctl(&namespace, "ipv4/tcp_no_metrics_save", 1);
-        self.sysctl(&namespace, "ipv4/tcp_ecn", u8::from(kind.host.ecn));
+        self.ecn(&namespace, tcp_ecn(kind.host));
         self.sysctl(&namespace, "ipv4/tcp_wmem", format!("4096 {SEND_BUFFER} {AMPLE}"));
         self.sysctl(&namespace, "ipv4/conf/all/rp_filter", 0);
     }
@@ -340,7 +372,7 @@ impl Plan {
             Rwnd::Unlimited | Rwnd::Fixed(_) => format!("4096 {AMPLE} {AMPLE}"),
         };
         self.sysctl(&namespace, "ipv4/tcp_rmem", window);
-        self.sysctl(&namespace, "ipv4/tcp_ecn", u8::from(kind.ecn));
+        self.ecn(&namespace, kind.ecn);
         self.sysctl(&namespace, "ipv4/conf/all/rp_filter", 0);
     }
 
@@ -383,6 +415,7 @@ impl Plan {
             let forward =
                 [self.bottleneck(index, "add"), child(&format!("l{index}"), &link), self.serialiser(index, "add")];
             let [queue, child, serialiser] = forward.map(|line| mirrored(index, &line));
+            self.dualpi2.extend(DualPi2Queue::of(&link, &format!("n{}", index + 1), format!("e{index}")));
             let _ = writeln!(self.discipline(&format!("n{}", index + 1)), "{queue}\n{child}");
             let _ = writeln!(self.discipline(&format!("m{index}")), "{serialiser}");
         }
@@ -475,7 +508,7 @@ fn fifo(device: &str, buffer: Buffer, verb: &str) -> String {
 }
 
 /// A buffer in packets, for disciplines that count only packets.
-fn packets(buffer: Buffer, mtu: u64) -> u64 {
+pub(super) fn packets(buffer: Buffer, mtu: u64) -> u64 {
     match buffer {
         Buffer::Packets(n) => n,
         Buffer::Bytes(n) => (n / mtu).max(1),
@@ -494,7 +527,7 @@ fn cake(config: &Cake, at: Rate, buffer: Buffer) -> String {
     format!("cake bandwidth {} {tins} {hosts} rtt {} memlimit {memory}", rate(at), time(config.interval))
 }
 
-/// The discipline inside the token bucket.
+/// The discipline inside the token bucket, if `tc` has it.
 fn child(device: &str, link: &LinkConfig) -> String {
     let head = format!("qdisc add dev {device} parent 1: handle 2:");
     let limit = packets(link.buffer, u64::from(MTU_MIN));
@@ -517,8 +550,8 @@ fn child(device: &str, link: &LinkConfig) -> String {
             if fq.codel.ecn { " ecn" } else { " noecn" },
             fq.codel.ce_threshold.map_or(String::new(), |at| format!(" ce_threshold {}", time(at))),
         ),
-        Aqm::Cake(_) => String::new(),
-        Aqm::DualPi2(_) | Aqm::Fq(_) => unreachable!("the capability table refuses it"),
+        Aqm::Cake(_) | Aqm::DualPi2(_) => String::new(),
+        Aqm::Fq(_) => unreachable!("the capability table refuses it"),
         Aqm::Pie(pie) => format!(
             "{head} pie limit {limit} target {} tupdate {} alpha {} beta {}{}",
             time(pie.target),
