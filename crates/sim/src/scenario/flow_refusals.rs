@@ -4,7 +4,7 @@
 use bbrlab_core::Span;
 
 use super::keys::flow;
-use super::support::{KERNEL, KERNELS, NOT_SIM, NOT_VIRTUAL, Refusal, S2N, STACKS, UML};
+use super::support::{KERNEL, KERNELS, NOT_SIM, Refusal, S2N, STACKS, UML};
 use crate::setup::{FlowSetup, Program, Rwnd, Setup, Traffic};
 
 /// The kernel's delayed-ACK timer.
@@ -76,9 +76,9 @@ pub(super) const ECN_BESIDE_NONE: Refusal = Refusal {
 };
 
 pub(super) const ACCURATE_ECN: Refusal = Refusal {
-    on: NOT_VIRTUAL,
+    on: KERNEL,
     values: "accurate and l4s",
-    why: "only receivers of the simulator and of --on uml report the number of marked packets",
+    why: "a host's setting would change for all its connections; run it on sim, uml or a QUIC stack",
     holds: |setup| flow(setup, |flow| flow.host.accurate_ecn.then(|| "accurate feedback".to_owned())),
     example: &["--flow", "cubic,ecn=l4s"],
 };

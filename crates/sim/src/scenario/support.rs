@@ -17,9 +17,6 @@ pub(super) const KERNELS: &[Backend] = &[Backend::Uml, Backend::Kernel];
 /// All QUIC stacks.
 pub(super) const STACKS: &[Backend] =
     &[Backend::Quic(Stack::S2n), Backend::Quic(Stack::Noq), Backend::Quic(Stack::Quinn)];
-/// All backends in real time or of a stack: neither the simulator nor User Mode Linux.
-pub(super) const NOT_VIRTUAL: &[Backend] =
-    &[Backend::Kernel, Backend::Quic(Stack::S2n), Backend::Quic(Stack::Noq), Backend::Quic(Stack::Quinn)];
 /// User Mode Linux.
 pub(super) const UML: &[Backend] = &[Backend::Uml];
 /// This host's kernel.
