@@ -19,7 +19,7 @@ RUSTC = os.environ.get("BBRLAB_TARGETS_RUSTC", "/usr/bin/rustc")
 OUT = os.path.join(os.environ.get("CARGO_TARGET_DIR", os.path.join(ROOT, "target")), "targets")
 
 # Components of the BPF shim.
-PARTS = ["bbr1", "bbr2", "bbr3", "bbr3_linux", "bbr_lab", "cpa", "acd", "bbrs", "apg", "davis", "cubic", "reno"]
+PARTS = ["bbr1", "bbr2", "bbr3", "bbr3_linux", "bbr_lab", "cpa", "acd", "bbrs", "apg", "davis", "cubic", "reno", "dctcp", "prague"]
 # All of core's features, so that nothing is left unchecked.
 FEATURES = ["--cfg", 'feature="variants"', "--cfg", 'feature="unstable-internals"']
 

@@ -95,6 +95,8 @@ struct flow {
 	__u64 number;
 	/* `found` is the mark that the last ACK's packet was looked up by. */
 	__u32 newest, found, delivered_at_mark, snd_nxt, is_retrans;
+	/* Where the socket's count of marked packets stood; of a receiver, the sequence it had reached and whether that packet was marked. */
+	__u32 seen_marks, prior_rcv_nxt, was_marked;
 	/*
 	 * Our own application-limited mark, for kernels on which a program may not write tp->app_limited: packets sent while `delivered` was
 	 * in this range are application-limited. `limited_to` is 0 without a mark.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: (Apache-2.0 OR MIT) OR GPL-2.0-only
 /*
- * A congestion control that decides on window and pacing rate: BBR in all its versions, and Davis on the window alone.
+ * A congestion control that decides on window and pacing rate: BBR in all its versions, Prague, and Davis on the window alone.
  * Every decision is core's Rust; no rule of an algorithm is written here.
  *
  * -DALGORITHM=NAME   the algorithm, as the shim names its functions
@@ -9,6 +9,7 @@
  * -DPARTS            the last two of those steps come in parts, for the verifier
  * -DBYTES            it counts bytes, which a stock kernel does not: its packets times the present size of one
  * -DUNPACED          it sets no pace
+ * -DECN              it counts marks with accurate ECN, and keeps ssthresh itself
  */
 #include "socket.h"
 #include "marks.h"
@@ -126,6 +127,9 @@ static __always_inline void write_outputs(struct flow *flow, struct sock *sk)
 	__u64 rate = flow->out.pacing_rate;
 
 	tp->snd_cwnd = flow->out.cwnd;
+#ifdef ECN
+	tp->snd_ssthresh = flow->out.ssthresh;
+#endif
 	sk->sk_pacing_rate = rate < flow->in.max_rate ? rate : flow->in.max_rate;
 	KEPT(sk, MIN_BURST) = flow->out.min_burst;
 #ifndef UNPACED
@@ -149,6 +153,9 @@ SEC("struct_ops") void cc_init(__u64 *ctx)
 #ifdef V3
 	forget_marks(flow);
 #endif
+#ifdef ECN
+	flow->seen_marks = tp->delivered_ce;
+#endif
 #ifdef BYTES
 	flow->delivered_bytes = (__u64)tp->delivered * tp->mss_cache;
 	flow->lost_bytes = (__u64)tp->lost * tp->mss_cache;
@@ -162,7 +169,9 @@ SEC("struct_ops") void cc_init(__u64 *ctx)
 	begin_states(sk, flow->out.state);
 #endif
 	write_outputs(flow, sk);
+#ifndef ECN
 	tp->snd_ssthresh = NO_SSTHRESH;
+#endif
 #ifndef UNPACED
 	if (sk->sk_pacing_status == PACING_NONE)
 		sk->sk_pacing_status = PACING_NEEDED;
@@ -260,6 +269,13 @@ SEC("struct_ops") void cc_cong_control(__u64 *ctx)
 		CALL(tlp_ack, TLP_ACK);
 	KEPT(sk, SAID) = said & SAID_SSTHRESH;
 #endif
+#ifdef ECN
+	read_marks(flow, tp);
+	read_sequence(flow, tp);
+	in->packets_out = tp->packets_out;
+	if (is_cwnd_limited(tp))
+		in->marks |= CWND_LIMITED;
+#endif
 	count_bytes(flow);
 #ifdef V3
 	/* The kernel reports how many packets were lost, not which: they count as one gap, with the flight of the newest delivered one. */
@@ -303,8 +319,8 @@ SEC("struct_ops") void cc_cwnd_event_tx_start(__u64 *ctx)
 	restart_from_idle((struct sock *)ctx[0]);
 }
 
-#ifdef V3
-/* BBRv2 and BBRv3 remember at the change of state, which the kernel tells once it has asked for ssthresh. */
+#if defined(V3) || defined(ECN)
+/* BBRv2, BBRv3 and Prague react to the change of state, which the kernel tells once it has asked for ssthresh. */
 SEC("struct_ops") void cc_set_state(__u64 *ctx)
 {
 	struct sock *sk = (struct sock *)ctx[0];
@@ -323,9 +339,11 @@ SEC("struct_ops") void cc_set_state(__u64 *ctx)
 			flow->in.marks |= FIRST_TIMEOUT;
 		CALL(rto, RTO);
 	} else {
+#ifdef V3
 		/* A window reduction that comes of the answer to a tail-loss probe, not of marks. */
 		if (new == CWR && (said & (SAID_TLP | SAID_ECE)) == SAID_TLP)
 			CALL(tlp_recovery, TLP_RECOVERY);
+#endif
 		CALL(ca_state, CA_STATE);
 	}
 	KEPT(sk, SAID) = said & ~SAID_SSTHRESH;
@@ -340,6 +358,9 @@ SEC("struct_ops") __u32 cc_ssthresh(__u64 *ctx)
 	return ((struct tcp_sock *)sk)->snd_ssthresh;
 }
 
+#endif
+
+#ifdef V3
 /* Comes before cong_control, and alone says what the peer reports of marks. */
 SEC("struct_ops") void cc_in_ack_event(__u64 *ctx)
 {
@@ -353,7 +374,7 @@ SEC("struct_ops") void cc_in_ack_event(__u64 *ctx)
 		said |= SAID_TLP;
 	KEPT(sk, SAID) = said;
 }
-#else
+#elif !defined(ECN)
 SEC("struct_ops") void cc_set_state(__u64 *ctx)
 {
 	struct sock *sk = (struct sock *)ctx[0];
@@ -413,7 +434,11 @@ SEC("struct_ops") __u32 cc_sndbuf_expand(__u64 *ctx)
 
 SEC(".struct_ops.link") struct tcp_congestion_ops cc = {
 	.name = "bbrlab",
+#ifdef ECN
+	.flags = NON_RESTRICTED | NEEDS_ECN | NEEDS_ACCECN | ECT_1_NEGOTIATION | NO_FALLBACK_RFC3168,
+#else
 	.flags = NON_RESTRICTED,
+#endif
 	.init = (void *)cc_init,
 	.release = (void *)cc_release,
 	.cong_control = (void *)cc_cong_control,

@@ -7,14 +7,22 @@
 
 #include "flow.h"
 
-/* Linux TCP_INFINITE_SSTHRESH, TCP_CONG_NON_RESTRICTED, SK_PACING_NONE and SK_PACING_NEEDED, TCP_CA_CWR and TCP_CA_Loss, AF_INET6. */
+/* Linux TCP_INFINITE_SSTHRESH, TCP_CONG_NON_RESTRICTED, SK_PACING_NONE and SK_PACING_NEEDED, TCP_CA_CWR, _Recovery and _Loss, AF_INET6. */
 #define NO_SSTHRESH 0x7fffffff
 #define NON_RESTRICTED 1
 enum { PACING_NONE, PACING_NEEDED };
-enum { CWR = 2, LOSS = 4 };
+enum { CWR = 2, RECOVERY = 3, LOSS = 4 };
 enum { INET6 = 10 };
 /* Linux CA_ACK_ECE, what in_ack_event is told. */
 #define ACK_ECE 4
+/*
+ * Linux TCP_CONG_NEEDS_ECN, and from 7.0 on NEEDS_ACCECN, ECT_1_NEGOTIATION and NO_FALLBACK_RFC3168; which kernel knows the last three
+ * is the loader's to ask.
+ */
+enum { NEEDS_ECN = 1 << 1, NEEDS_ACCECN = 1 << 2, ECT_1_NEGOTIATION = 1 << 3, NO_FALLBACK_RFC3168 = 1 << 4 };
+/* Linux TCP_ECN_MODE_RFC3168 (TCP_ECN_OK), TCP_ECN_DEMAND_CWR and TCP_ECN_MODE_ACCECN; ICSK_ACK_TIMER and ICSK_ACK_NOW. */
+enum { ECN_CLASSIC = 1, ECN_DEMAND_CWR = 1 << 2, ECN_ACCURATE = 1 << 4 };
+enum { ACK_TIMER = 2, ACK_NOW = 16 };
 /* No RTT yet: tcp_min_rtt. */
 #define NO_RTT 0xffffffffu
 
@@ -141,6 +149,30 @@ static __always_inline void no_sample(struct flow *flow)
 	in->rs_acked_sacked = 0;
 	in->rs_prior_in_flight = 0;
 	in->rs_marks = 0;
+}
+
+/* Bytes acknowledged and sent, which do not wrap as sequence numbers do. */
+static __always_inline void read_sequence(struct flow *flow, struct tcp_sock *tp)
+{
+	flow->in.una = tp->bytes_acked;
+	flow->in.next = flow->in.una + (__u32)(tp->snd_nxt - tp->snd_una);
+}
+
+/* Linux tcp_is_cwnd_limited. */
+static __always_inline bool is_cwnd_limited(struct tcp_sock *tp)
+{
+	if (READ_BITS(tp, is_cwnd_limited))
+		return 1;
+	return tp->snd_cwnd < tp->snd_ssthresh && tp->snd_cwnd < 2 * tp->max_packets_out;
+}
+
+/* Packets reported as marked since the last call. */
+static __always_inline void read_marks(struct flow *flow, struct tcp_sock *tp)
+{
+	__u32 marks = tp->delivered_ce;
+
+	flow->in.marked_since = marks - flow->seen_marks;
+	flow->seen_marks = marks;
 }
 
 /* A connection begins with memory that may be another algorithm's. */

@@ -1,15 +1,23 @@
 // SPDX-License-Identifier: (Apache-2.0 OR MIT) OR GPL-2.0-only
 /*
  * A congestion control that lets the window grow and says what a loss leaves of it, while the kernel reduces, paces and repairs:
- * CUBIC and Reno.
+ * CUBIC, Reno and DCTCP.
  * Every decision is core's Rust; no rule of an algorithm is written here.
  *
  * -DALGORITHM=NAME   the algorithm, as the shim names its functions
+ * -DECN              it counts marks, and its receiver echoes each (RFC 8257 section 3.2)
  */
 #define HOSTED
 #include "socket.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
+
+/* The state whose beginning the algorithm is told. */
+#ifdef ECN
+#define TOLD_STATE RECOVERY
+#else
+#define TOLD_STATE LOSS
+#endif
 
 EVENT(ack)
 EVENT(ca_state)
@@ -38,8 +46,7 @@ static __always_inline void read_for(struct flow *flow, struct sock *sk)
 	in->cwnd = tp->snd_cwnd;
 	in->cwnd_count = tp->snd_cwnd_cnt;
 	in->ssthresh = tp->snd_ssthresh;
-	in->una = tp->snd_una;
-	in->next = tp->snd_nxt;
+	read_sequence(flow, tp);
 	in->pacing_rate = sk->sk_pacing_rate;
 	idle = (__u32)in->tick - tp->lsndtime;
 	in->idle_ns = (__s32)idle > 0 ? idle * settings.tick_ns : 0;
@@ -60,13 +67,12 @@ static __always_inline void write_window(struct flow *flow, struct sock *sk)
 	tp->snd_ssthresh = flow->out.ssthresh;
 }
 
-/* Linux tcp_is_cwnd_limited. */
-static __always_inline bool is_cwnd_limited(struct tcp_sock *tp)
-{
-	if (READ_BITS(tp, is_cwnd_limited))
-		return 1;
-	return tp->snd_cwnd < tp->snd_ssthresh && tp->snd_cwnd < 2 * tp->max_packets_out;
-}
+#ifdef ECN
+/* Linux SOL_TCP, TCP_CONGESTION. */
+enum { SOL_TCP = 6, TCP_CONGESTION = 13 };
+/* What DCTCP is without marks, and no packet of it says that it could be marked. */
+static char fallback[] = "reno";
+#endif
 
 SEC("struct_ops") void cc_init(__u64 *ctx)
 {
@@ -75,8 +81,20 @@ SEC("struct_ops") void cc_init(__u64 *ctx)
 
 	if (!flow)
 		return;
+#ifdef ECN
+	if (!(((struct tcp_sock *)sk)->ecn_flags & (ECN_CLASSIC | ECN_ACCURATE))) {
+		/* The other end has no ECN. The call releases the flow. */
+		bpf_setsockopt(sk, SOL_TCP, TCP_CONGESTION, fallback, sizeof(fallback));
+		return;
+	}
+#endif
 	begin(flow);
 	read_beginning(flow, sk);
+#ifdef ECN
+	flow->seen_marks = ((struct tcp_sock *)sk)->delivered_ce;
+	flow->prior_rcv_nxt = ((struct tcp_sock *)sk)->rcv_nxt;
+	flow->was_marked = 0;
+#endif
 	CALL(init, INIT);
 }
 
@@ -102,6 +120,49 @@ SEC("struct_ops") void cc_cong_avoid(__u64 *ctx)
 	write_window(flow, sk);
 }
 
+#ifdef ECN
+SEC("struct_ops") void cc_in_ack_event(__u64 *ctx)
+{
+	struct sock *sk = (struct sock *)ctx[0];
+	struct flow *flow = flow_of(sk, 0);
+
+	if (!flow)
+		return;
+	read_for(flow, sk);
+	read_marks(flow, (struct tcp_sock *)sk);
+	CALL(rtt, RTT);
+}
+
+/* The receiver's part: every ACK says whether the packets that it acknowledges were marked. */
+static __always_inline void echo(struct tcp_sock *tp, __u32 is_marked)
+{
+	if (is_marked)
+		tp->ecn_flags |= ECN_DEMAND_CWR;
+	else
+		tp->ecn_flags &= ~ECN_DEMAND_CWR;
+}
+
+/* Linux dctcp_ece_ack_update. */
+static __always_inline void on_received(struct sock *sk, __u32 is_marked)
+{
+	struct tcp_sock *tp = (struct tcp_sock *)sk;
+	struct inet_connection_sock *connection = (struct inet_connection_sock *)sk;
+	struct flow *flow = flow_of(sk, 0);
+
+	if (!flow)
+		return;
+	if (flow->was_marked != is_marked) {
+		if (connection->icsk_ack.pending & ACK_TIMER) {
+			echo(tp, flow->was_marked);
+			bpf_tcp_send_ack(tp, flow->prior_rcv_nxt);
+		}
+		connection->icsk_ack.pending |= ACK_NOW;
+	}
+	flow->prior_rcv_nxt = tp->rcv_nxt;
+	flow->was_marked = is_marked;
+	echo(tp, is_marked);
+}
+#else
 SEC("struct_ops") void cc_pkts_acked(__u64 *ctx)
 {
 	struct sock *sk = (struct sock *)ctx[0];
@@ -116,6 +177,7 @@ SEC("struct_ops") void cc_pkts_acked(__u64 *ctx)
 	CALL(rtt, RTT);
 	write_window(flow, sk);
 }
+#endif
 
 static __always_inline void restart_from_idle(struct sock *sk)
 {
@@ -127,10 +189,32 @@ static __always_inline void restart_from_idle(struct sock *sk)
 	CALL(tx_start, TX_START);
 }
 
+#ifdef ECN
+/* The first time-out of an episode. */
+static __always_inline void on_timeout(struct sock *sk)
+{
+	struct flow *flow = flow_of(sk, 0);
+
+	if (!flow)
+		return;
+	read_for(flow, sk);
+	CALL(rto, RTO);
+	write_window(flow, sk);
+}
+#endif
+
 SEC("struct_ops") void cc_cwnd_event(__u64 *ctx)
 {
-	if ((__u32)ctx[1] == CA_EVENT_TX_START)
-		restart_from_idle((struct sock *)ctx[0]);
+	struct sock *sk = (struct sock *)ctx[0];
+
+	switch ((__u32)ctx[1]) {
+	case CA_EVENT_TX_START: restart_from_idle(sk); break;
+#ifdef ECN
+	case CA_EVENT_LOSS: on_timeout(sk); break;
+	case CA_EVENT_ECN_NO_CE: on_received(sk, 0); break;
+	case CA_EVENT_ECN_IS_CE: on_received(sk, 1); break;
+#endif
+	}
 }
 
 SEC("struct_ops") void cc_cwnd_event_tx_start(__u64 *ctx)
@@ -141,15 +225,23 @@ SEC("struct_ops") void cc_cwnd_event_tx_start(__u64 *ctx)
 SEC("struct_ops") void cc_set_state(__u64 *ctx)
 {
 	struct sock *sk = (struct sock *)ctx[0];
+	__u32 new = (__u8)ctx[1];
 	struct flow *flow;
 
-	if ((__u8)ctx[1] != LOSS)
+	if (new != TOLD_STATE)
 		return;
 	flow = flow_of(sk, 0);
 	if (!flow)
 		return;
 	read_for(flow, sk);
+#ifdef ECN
+	flow->in.old_ca_state = flow->in.ca_state;
+	flow->in.ca_state = new;
+	CALL(ca_state, CA_STATE);
+	write_window(flow, sk);
+#else
 	CALL(rto, RTO);
+#endif
 }
 
 SEC("struct_ops") __u32 cc_ssthresh(__u64 *ctx)
@@ -174,11 +266,16 @@ SEC("struct_ops") __u32 cc_undo_cwnd(__u64 *ctx)
 
 SEC(".struct_ops.link") struct tcp_congestion_ops cc = {
 	.name = "bbrlab",
+#ifdef ECN
+	.flags = NON_RESTRICTED | NEEDS_ECN,
+	.in_ack_event = (void *)cc_in_ack_event,
+#else
 	.flags = NON_RESTRICTED,
+	.pkts_acked = (void *)cc_pkts_acked,
+#endif
 	.init = (void *)cc_init,
 	.release = (void *)cc_release,
 	.cong_avoid = (void *)cc_cong_avoid,
-	.pkts_acked = (void *)cc_pkts_acked,
 	.cwnd_event = (void *)cc_cwnd_event,
 	.cwnd_event_tx_start = (void *)cc_cwnd_event_tx_start,
 	.set_state = (void *)cc_set_state,

@@ -59,9 +59,9 @@ mount -t proc none /proc; mount -t sysfs none /sys; mount -t devtmpfs none /dev;
 ip link set lo up
 uname -srm
 bbrlab doctor | grep -E 'load|ab:|watch'
-for algorithm in bbr1 bbr2 bbr3 bbr3-linux bbr-lab bbr-cpa acd-linux bbr-s davis cubic reno; do
+for algorithm in bbr1 bbr2 bbr3 bbr3-linux bbr-lab bbr-cpa acd-linux bbr-s davis cubic reno dctcp; do
     name=$(echo $algorithm | tr - _)
-    case $algorithm in cubic | reno) name=bbrlab_$algorithm ;; esac
+    case $algorithm in cubic | reno | dctcp) name=bbrlab_$algorithm ;; esac
     if bbrlab host load $algorithm && bbrlab host status | grep begun && bbrlab host unload $name &&
         ! grep -qw $name /proc/sys/net/ipv4/tcp_available_congestion_control && [ ! -e /sys/fs/bpf/bbrlab ]; then
         echo "ok: $algorithm"

@@ -57,9 +57,13 @@ fi
 
 iperf3 -s -D -p 5201 --logfile /tmp/iperf.log
 sleep 1
-for algorithm in bbr1 bbr2 bbr3 bbr3-linux bbr-lab bbr-cpa acd-linux bbr-s davis cubic reno; do
+for algorithm in bbr1 bbr2 bbr3 bbr3-linux bbr-lab bbr-cpa acd-linux bbr-s davis cubic reno dctcp prague; do
     name=${algorithm//-/_}
-    case $algorithm in cubic | reno) name=bbrlab_$algorithm ;; esac
+    case $algorithm in cubic | reno | dctcp) name=bbrlab_$algorithm ;; esac
+    if [ $algorithm = prague ] && ! bbrlab doctor | grep -q 'yes  accurate ECN'; then
+        check "prague: refused in one line, nothing left" "! bbrlab host load prague 2> said; cat said; [ \$(wc -l < said) = 1 ]; $nothing_left"
+        continue
+    fi
     check "$algorithm: load, transfer, unload" "bbrlab host load $algorithm
         iperf3 -c 127.0.0.1 -C $name -n 4M -f m | grep sender
         bbrlab host status

@@ -266,6 +266,11 @@ impl Prague {
         self.cwnd
     }
 
+    /// Window at which slow start ends, packets; `0x7fff_ffff` as long as there is none.
+    pub const fn ssthresh(&self) -> u32 {
+        self.ssthresh
+    }
+
     /// State of the flow, for traces.
     pub fn state(&self) -> State {
         match self.ca_state {

@@ -127,5 +127,11 @@ fn of_kernel() -> Vec<Ability> {
             "BBRv3 gets the number of marked packets that each ACK reports",
             "the kernel does not count marked packets; newer ones do. BBRv3 then detects marks by ECE only",
         ),
+        part(
+            "accurate ECN",
+            kernel.has_accurate_ecn,
+            "Prague can be loaded",
+            "Prague cannot be loaded; use Linux 7.0 or later",
+        ),
     ]
 }

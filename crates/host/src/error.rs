@@ -220,6 +220,9 @@ pub enum Error {
     /// The kernel has no type information.
     #[error("this kernel exposes no types (/sys/kernel/btf/vmlinux); use one with CONFIG_DEBUG_INFO_BTF")]
     NoTypes,
+    /// An algorithm needs accurate ECN.
+    #[error("{0} needs accurate ECN from the kernel; use Linux 7.0 or later")]
+    NoAccurateEcn(&'static str),
     /// Rights to load programs are missing.
     #[error("this needs root, or CAP_BPF, CAP_NET_ADMIN and CAP_SYS_ADMIN; run it with sudo")]
     NoRights,

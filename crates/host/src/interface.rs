@@ -33,6 +33,8 @@ pub struct Interface {
     pub has_casts: bool,
     /// Each ACK's number of packets with a CE mark.
     pub counts_marks: bool,
+    /// A congestion control may ask for accurate ECN (Linux 7.0).
+    pub has_accurate_ecn: bool,
 }
 
 impl Interface {
@@ -66,6 +68,8 @@ impl Interface {
             has_map_iterator: has_struct("bpf_iter__bpf_map_elem"),
             has_casts: types.type_by_name::<Func<'_>>("bpf_rdonly_cast").is_some(),
             counts_marks: has_member("rate_sample", "delivered_ce"),
+            // The flags that a congestion control sets are in no type; this member came with them.
+            has_accurate_ecn: has_member("tcp_sock", "accecn_fail_mode"),
         }
     }
 }

@@ -26,6 +26,8 @@ objects! {
     "davis" "davis"
     "cubic" "cubic"
     "reno" "reno"
+    "dctcp" "dctcp"
+    "prague" "prague"
 }
 
 /// The kernel's own BBR behind the same hooks, as a reference for measurements.

@@ -14,6 +14,8 @@ use crate::objects::{KERNEL_BBR, object};
 use crate::registration::Registration;
 use crate::{Advice, Error, Result, ability, kernel};
 
+/// Flag of a congestion control that needs accurate ECN, in the byte after its name. Source: Linux `TCP_CONG_NEEDS_ACCECN`.
+const NEEDS_ACCECN: u8 = 1 << 2;
 /// Maximum length of a congestion control's name, including the final zero. Source: Linux `TCP_CA_NAME_MAX`.
 const NAME_MAX: usize = 16;
 // Names of programs and maps in `bpf/cc`.
@@ -177,7 +179,7 @@ impl Program {
         let parameters = kernel::parameters(config, tick_ns);
         settle(&mut open, &parameters, tick_ns, purpose, kernel)?;
         set(&mut open, CONTROL, &label(name))?;
-        adapt(&mut open, kernel)?;
+        adapt(&mut open, kernel, algorithm, purpose)?;
         let object = open.load().map_err(fault)?;
         Ok(Self { object, algorithm, name: name.to_owned() })
     }
@@ -360,16 +362,20 @@ fn settle(
     set(open, SETTINGS, &settings)
 }
 
-/// Removes from our `tcp_congestion_ops` what this kernel lacks.
-fn adapt(open: &mut OpenObject, kernel: Interface) -> Result<()> {
+/// Removes from our `tcp_congestion_ops` what this kernel lacks; fails if the algorithm needs it.
+fn adapt(open: &mut OpenObject, kernel: Interface, algorithm: &'static str, purpose: Purpose) -> Result<()> {
     let mut maps = open.maps_mut();
     let mut control = maps.find(|one| one.name() == CONTROL).ok_or_else(|| lacks(CONTROL))?;
     if !kernel.has_links {
         control.set_map_flags(0).map_err(|error| refused(CONTROL, error))?;
     }
+    let value = control.initial_value_mut().ok_or_else(|| lacks(CONTROL))?;
+    let needs_accurate_ecn = value.get(NAME_MAX).is_some_and(|flags| flags & NEEDS_ACCECN != 0);
+    if needs_accurate_ecn && !kernel.has_accurate_ecn && purpose != Purpose::Trial {
+        return Err(Error::NoAccurateEcn(algorithm));
+    }
     if !kernel.has_tx_start {
         // The last member: see `bpf/kernel.h`.
-        let value = control.initial_value_mut().ok_or_else(|| lacks(CONTROL))?;
         let last = value.len().saturating_sub(size_of::<u64>());
         value[last..].fill(0);
     }

@@ -7,11 +7,11 @@
 
 use std::collections::BTreeSet;
 
-use bbrlab_bpf_shim::{CongestionOps, Cubic, Event, Flow, Input, Output, Parameters, Reno, Telemetry, mark};
+use bbrlab_bpf_shim::{CongestionOps, Cubic, Dctcp, Event, Flow, Input, Output, Parameters, Reno, Telemetry, mark};
 use bbrlab_core::concrete::{BbrAcd, BbrCpa, BbrS};
 use bbrlab_core::{
     AlgorithmConfig, Rng,
-    algorithms::{Bbr1, Bbr3, Davis, Draft06, Lab, LinuxV2, LinuxV3},
+    algorithms::{Bbr1, Bbr3, Davis, Draft06, Lab, LinuxV2, LinuxV3, Prague},
 };
 use bbrlab_host::kernel;
 use bbrlab_host::program::Program;
@@ -257,4 +257,6 @@ differential! {
     bbr_lab: Bbr3<Lab>, "bbr-lab", 6, true, &[COMMON, PROBES].concat();
     cubic: Cubic, "cubic", 2, false, HOSTED;
     reno: Reno, "reno", 2, false, HOSTED;
+    dctcp: Dctcp, "dctcp", 2, false, &[HOSTED, &[Event::CaState]].concat();
+    prague: Prague, "prague", 4, false, COMMON;
 }

@@ -189,6 +189,9 @@ pub enum Error {
         /// The first series that has it.
         since: (u32, u32),
     },
+    /// This host's kernel has no accurate ECN.
+    #[error("accurate ECN needs Linux 6.18 or later; leave out ecn=accurate and ecn=l4s, or run it on sim or uml")]
+    NoAccurateEcn,
     /// The kernel named by the environment has no `dualpi2`.
     #[error(
         "this kernel has no dualpi2, which needs CONFIG_NET_SCH_DUALPI2 of Linux 6.17 or later; build one with: make uml-newer"

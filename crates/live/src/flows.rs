@@ -20,7 +20,7 @@ use crate::socket::{self, Dial};
 use crate::tcp_info::{BbrInfo, TcpInfo};
 use crate::{Error, Result, clock, columns, recv_socket, send_socket};
 
-/// Port on which every receiver listens.
+/// Port on which every receiver listens; one that runs DCTCP, on the next.
 const PORT: u16 = 5001;
 /// Port of the first flow's sender; the others count up from it.
 pub const FIRST_PORT: u16 = 10_000;
@@ -163,6 +163,11 @@ struct Live {
     last_state: Option<State>,
 }
 
+/// Port on which a flow's receiver listens.
+fn receiver_port(flow: &FlowSetup) -> u16 {
+    PORT + u16::from(flow.has_dctcp_receiver())
+}
+
 struct Driver<'a> {
     setup: &'a Setup,
     ends: &'a [Endpoints],
@@ -190,8 +195,10 @@ impl<'a> Driver<'a> {
         epoll.add(&timer, EpollEvent::new(EpollFlags::EPOLLIN, TIMER))?;
         let mut listeners = BTreeMap::new();
         for (end, flow) in ends.iter().zip(&setup.flows) {
-            if let std::collections::btree_map::Entry::Vacant(place) = listeners.entry(end.to) {
-                let fd = socket::within(end.receiver.as_fd(), || socket::listener(socket::at(end.to, PORT)))?;
+            let port = receiver_port(flow);
+            if let std::collections::btree_map::Entry::Vacant(place) = listeners.entry((end.to, port)) {
+                let cc = flow.has_dctcp_receiver().then_some(end.cc.as_str());
+                let fd = socket::within(end.receiver.as_fd(), || socket::listener(socket::at(end.to, port), cc))?;
                 recv_socket::bound_window(flow, &fd)?;
                 place.insert(fd);
             }
@@ -357,7 +364,7 @@ impl<'a> Driver<'a> {
             mss: setup.mss,
             dscp: setup.dscp,
             from: socket::at(ends.from, port),
-            to: socket::at(ends.to, PORT),
+            to: socket::at(ends.to, receiver_port(setup)),
         };
         let fd = socket::within(ends.sender.as_fd(), || socket::dial(dial))
             .map_err(|error| io::Error::new(error.kind(), format!("{cc}: {error}")))?;

@@ -32,9 +32,12 @@ fn tcp_socket() -> io::Result<OwnedFd> {
     Ok(socket(AddressFamily::Inet, SockType::Stream, flags, None)?)
 }
 
-/// Creates a listening socket at `at`.
-pub fn listener(at: SocketAddrV4) -> io::Result<OwnedFd> {
+/// Creates a listening socket at `at`; its connections run `cc`, if there is one.
+pub fn listener(at: SocketAddrV4, cc: Option<&str>) -> io::Result<OwnedFd> {
     let fd = tcp_socket()?;
+    if let Some(cc) = cc {
+        set_raw(fd.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_CONGESTION, cc.as_bytes())?;
+    }
     setsockopt(&fd, sockopt::ReuseAddr, &true)?;
     bind(fd.as_raw_fd(), &SockaddrIn::from(at))?;
     listen(&fd, Backlog::MAXCONN)?;

@@ -15,6 +15,7 @@ use crate::link::{AckAggregation, Aqm, Buffer, LinkConfig, Loss};
 use crate::metrics::secs;
 use crate::record::packets::Tap;
 use crate::record::result::FlowResult;
+use crate::scenario::Ecn;
 use crate::tcp::External;
 
 /// Complete input of a run: the same setup produces the same bytes.
@@ -439,6 +440,16 @@ impl FlowSetup {
             Program::Kernel => kernel_cc(&self.algorithm).ok(),
             Program::Bbrlab => None,
         }
+    }
+
+    /// True if the algorithm is built for marks, so that on a real kernel it negotiates ECN by itself.
+    pub fn asks_for_ecn(&self) -> bool {
+        self.host.ecn && Ecn::usual(self.algorithm.name()) != Ecn::Off
+    }
+
+    /// True if on a real kernel the receiver runs DCTCP too, and so reports each mark (RFC 8257 §3.2).
+    pub fn has_dctcp_receiver(&self) -> bool {
+        self.host.accurate_ecn && self.algorithm.info().linux_name == Some("dctcp")
     }
 
     /// End of the flow according to its result, seconds: its completion or its stop, whichever came first.

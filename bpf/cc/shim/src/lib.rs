@@ -8,6 +8,7 @@
 mod bbr1;
 #[cfg(any(feature = "bbr2", feature = "bbr3", feature = "bbr3_linux", feature = "bbr_lab"))]
 mod bbr3;
+mod prague;
 mod telemetry;
 mod window;
 
@@ -22,6 +23,7 @@ use core::mem::MaybeUninit;
 pub use bbr1::*;
 #[cfg(any(feature = "bbr2", feature = "bbr3", feature = "bbr3_linux", feature = "bbr_lab"))]
 pub use bbr3::*;
+pub use prague::*;
 pub use telemetry::Telemetry;
 pub use window::*;
 
@@ -181,8 +183,8 @@ pub trait CongestionOps: Sized {
     fn on_tlp_ack(&mut self) {}
     /// Handles a loss repaired by a tail-loss probe.
     fn on_tlp_recovery(&mut self, _input: &Input) {}
-    /// Handles an RTT measured separately from its ACK.
-    fn on_rtt(&mut self, _ack: &Ack) {}
+    /// Handles an RTT measured separately from its ACK, or the marks of an ACK.
+    fn on_rtt(&mut self, _ack: &Ack, _flight: &FlightSample) {}
     /// Slow-start threshold after a loss, for an algorithm whose window the host reduces.
     fn threshold(&mut self) -> u32 {
         0
@@ -411,7 +413,7 @@ impl<A: CongestionOps> Flow<A> {
             Event::TlpAck => self.with(|algorithm, _| algorithm.on_tlp_ack()),
             Event::TlpRecovery => self.with(|algorithm, input| algorithm.on_tlp_recovery(input)),
             Event::Lost => self.with(|algorithm, input| algorithm.on_lost(input)),
-            Event::Rtt => self.with_ack(|algorithm, _, ack, _| algorithm.on_rtt(ack)),
+            Event::Rtt => self.with_ack(|algorithm, _, ack, flight| algorithm.on_rtt(ack, flight)),
             Event::Threshold => {
                 let mut threshold = 0;
                 self.with(|algorithm, _| threshold = algorithm.threshold());

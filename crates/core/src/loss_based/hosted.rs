@@ -1,4 +1,4 @@
-//! Reno and CUBIC for a host that reduces the window itself, as Linux does between the calls of `tcp_congestion_ops`.
+//! Reno, CUBIC and DCTCP for a host that reduces the window itself, as Linux does between the calls of `tcp_congestion_ops`.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::{Growth, LossBased};
@@ -46,10 +46,26 @@ impl LossBased {
         }
     }
 
-    /// Starts a loss episode; returns the threshold for the host to use.
-    // spec: Linux cubictcp_recalc_ssthresh
+    /// Starts an episode; returns the threshold for the host to use. The host does not tell marks from losses here: DCTCP's
+    /// answer is that for marks, and [`Self::on_hosted_loss`] follows if there was a loss.
+    // spec: Linux cubictcp_recalc_ssthresh, dctcp_ssthresh
     pub fn recalc_ssthresh(&mut self) -> u32 {
-        self.threshold_after(CaState::Recovery)
+        self.threshold_after(CaState::Cwr)
+    }
+
+    /// Handles an episode that a loss began: DCTCP's threshold is half the window, whatever was marked.
+    // spec: Linux dctcp_react_to_loss
+    pub fn on_hosted_loss(&mut self) {
+        if let Growth::Dctcp(_) = self.growth {
+            self.ssthresh = self.threshold_after(CaState::Recovery);
+        }
+    }
+
+    /// Counts the marked packets of an ACK, whether or not the window may grow.
+    // spec: Linux dctcp_update_alpha
+    pub fn on_in_ack_event(&mut self, ack: &Ack, marked: u64) {
+        self.on_congestion_mark(marked);
+        self.watch_rtt(ack);
     }
 
     /// Handles a recovery from a time-out; the host has set the window.

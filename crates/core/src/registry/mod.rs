@@ -135,7 +135,7 @@ declare::algorithms! {
         needs_pacing: false,
         counts_bytes: false,
         linux_name: Some("dctcp"),
-        bpf_object: None,
+        bpf_object: Some("dctcp"),
         plot: ("grey", 1, "square"),
     }
 
@@ -149,7 +149,7 @@ declare::algorithms! {
         needs_pacing: true,
         counts_bytes: false,
         linux_name: None,
-        bpf_object: None,
+        bpf_object: Some("prague"),
         plot: ("grey", 2, "diamond"),
     }
 

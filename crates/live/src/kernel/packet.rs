@@ -14,8 +14,10 @@ use crate::wire;
 pub const ETHERNET: u32 = 14;
 /// ECN codepoint that forbids marking; ECT(0), ECT(1) and CE allow it. Source: RFC 3168 §5.
 const NOT_ECT: u8 = 0;
+/// ECT(0), which the path may take for ECT(1): the other two bits.
+pub(super) const ECT_0: u8 = 2;
 /// Bits of the ECN field in the traffic class.
-const ECN: u8 = 3;
+pub(super) const ECN: u8 = 3;
 /// GSO types. Source: Linux include/uapi/linux/virtio_net.h.
 const GSO_NONE: u8 = 0;
 const GSO_TCPV4: u8 = 1;

@@ -5,7 +5,7 @@ use bbrlab_core::{Span, Time};
 use bbrlab_sim::link::{Link, Verdict};
 use bbrlab_sim::path::{OneWay, Path, PathObserver, SojournTime};
 
-use super::packet::{BufferPool, Packet, Queued, Shape};
+use super::packet::{ECN, ECT_0, BufferPool, Packet, Queued, Shape};
 use super::self_check::CheckSamples;
 use crate::wire::{self, Tcp};
 
@@ -26,6 +26,10 @@ pub trait Observer {
     fn on_left(&mut self, _at: Time, _packet: &Packet, _stayed: SojournTime, _lost: bool) {}
     /// Returns the flow of an IP packet from this side.
     fn flow_of(&mut self, direction: usize, packet: &[u8]) -> u32;
+    /// True if the path takes this flow's ECT(0) for ECT(1), which Linux lets no congestion control send.
+    fn sends_ect_1(&self, _flow: u32) -> bool {
+        false
+    }
     /// The host behind `way` sent a packet (of `segments` on the wire).
     fn on_sent(&mut self, _now: Time, _way: usize, _flow: u32, _packet: &[u8], _segments: u32) {}
     /// The host at the end of `way` received `count` packets of `wire` bytes in total; `head` holds their headers.
@@ -135,6 +139,7 @@ impl<O: Observer> Relay<O> {
     #[inline]
     fn enter_segment(&mut self, now: Time, direction: usize, flow: u32, buffer: u32, segment: u16, shape: &Shape) {
         let wire = shape.wire(segment);
+        let is_l4s = shape.traffic_class & ECN == ECT_0 && self.observer.sends_ect_1(flow);
         let packet = Packet {
             buffer,
             flow,
@@ -144,7 +149,7 @@ impl<O: Observer> Relay<O> {
             line: 0,
             segment,
             hop: 0,
-            traffic_class: shape.traffic_class,
+            traffic_class: if is_l4s { shape.traffic_class ^ ECN } else { shape.traffic_class },
             ce: false,
         };
         let acked = self.newly_acked(direction, &packet);

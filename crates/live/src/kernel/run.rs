@@ -99,8 +99,11 @@ pub fn run_between(
     names: Vec<String>,
     progress: &mut dyn FnMut(Time),
 ) -> Result<(Output, Provenance)> {
-    let notes =
-        testbed.tune_for(setup.flows.first().and_then(window), setup.flows.first().is_some_and(|flow| flow.host.ecn));
+    let ecn = tcp_ecn(setup);
+    let notes = testbed.tune_for(setup.flows.first().and_then(window), ecn);
+    if ecn > CLASSIC_ECN_MAX && testbed.left.sysctl("ipv4/tcp_ecn")? != ecn.to_string() {
+        return Err(Error::NoAccurateEcn);
+    }
     let environment = testbed.environment(notes);
     let ends = ends(names, testbed)?;
     let seen = Arc::new(Mutex::new(PathCounters::default()));
@@ -200,6 +203,8 @@ struct Probe {
     flows: u32,
     warmup: Time,
     seen: Arc<Mutex<PathCounters>>,
+    /// Per flow: true if the path takes its packets for L4S.
+    l4s: Vec<bool>,
 }
 
 impl Probe {
@@ -212,7 +217,8 @@ impl Probe {
         if setup.sample.is_some() {
             meter.keep_rtt_samples();
         }
-        Self { meter, capture: Capture::new(setup), flows: setup.flows.len() as u32, warmup: setup.warmup, seen }
+        let l4s = setup.flows.iter().map(|flow| flow.host.l4s).collect();
+        Self { meter, capture: Capture::new(setup), flows: setup.flows.len() as u32, warmup: setup.warmup, seen, l4s }
     }
 
     #[inline]
@@ -223,7 +229,29 @@ impl Probe {
     }
 }
 
+/// Largest `tcp_ecn` of a kernel without accurate ECN.
+const CLASSIC_ECN_MAX: u8 = 2;
+
+/// The kernel's `tcp_ecn` for all flows. Those that ask for ECN by themselves need an end that accepts it.
+fn tcp_ecn(setup: &Setup) -> u8 {
+    let asked = setup.flows.iter().find(|flow| !flow.asks_for_ecn()).map(|flow| (flow.host.ecn, flow.host.accurate_ecn));
+    let accepts = setup.flows.iter().any(FlowSetup::asks_for_ecn);
+    let accepts_accurate = setup.flows.iter().any(|flow| flow.host.accurate_ecn && !flow.has_dctcp_receiver());
+    match (asked, accepts_accurate) {
+        (Some((_, true)), _) => 3,
+        (Some((true, _)), true) => 4,
+        (_, true) => 5,
+        (Some((true, _)), false) => 1,
+        (_, false) => 2 * u8::from(accepts),
+    }
+}
+
 impl Observer for Probe {
+    #[inline]
+    fn sends_ect_1(&self, flow: u32) -> bool {
+        self.l4s.get(flow as usize).copied().unwrap_or(false)
+    }
+
     #[inline]
     fn on_offered(&mut self, flow: u32, dropped: bool) {
         self.meter.on_offered(flow as usize, dropped);

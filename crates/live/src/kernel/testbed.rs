@@ -144,21 +144,21 @@ impl Testbed {
         notes
     }
 
-    /// Sets up TCP for a scenario: windows that never limit, or that autotune up to `window` bytes. Returns the
-    /// settings that failed.
-    pub fn tune_for(&self, window: Option<u64>, ecn: bool) -> Vec<String> {
+    /// Sets up TCP for a scenario: windows that never limit, or that autotune up to `window` bytes, and `tcp_ecn`. Returns
+    /// the settings that failed.
+    pub fn tune_for(&self, window: Option<u64>, ecn: u8) -> Vec<String> {
         let received = match window {
             // The kernel reserves half of a buffer for its own bookkeeping.
             Some(bytes) => format!("4096 131072 {}", bytes.saturating_mul(2).min(AMPLE)),
             None => format!("4096 {AMPLE} {AMPLE}"),
         };
         let sent = format!("4096 {SEND_BUFFER} {AMPLE}");
-        let ecn = if ecn { "1" } else { "0" };
+        let ecn = ecn.to_string();
         let all = [
             ("ipv4/tcp_rmem", received.as_str()),
             ("ipv4/tcp_wmem", &sent),
             ("ipv4/tcp_no_metrics_save", "1"),
-            ("ipv4/tcp_ecn", ecn),
+            ("ipv4/tcp_ecn", &ecn),
             ("ipv4/tcp_orphan_retries", "1"), // if we are killed, leftovers do not last long
         ];
         let mut notes: Vec<String> = Vec::new();

@@ -100,7 +100,7 @@ impl Kernels {
 
 /// What a setup needs that older kernels lack.
 fn need(setup: &Setup) -> Option<(&'static str, Series)> {
-    if setup.flows.iter().any(|flow| flow.host.accurate_ecn) {
+    if setup.flows.iter().any(|flow| flow.host.accurate_ecn && !flow.has_dctcp_receiver()) {
         return Some(("accurate ECN", ACCURATE_ECN));
     }
     let has_dualpi2 = setup.links.iter().any(|link| matches!(link.aqm, Aqm::DualPi2(_)));

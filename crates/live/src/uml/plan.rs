@@ -51,6 +51,8 @@ const MAC: &str = "02:00:00:00:00:01";
 struct SenderKind {
     first_link: usize,
     host: HostSetup,
+    /// The kernel's `tcp_ecn`.
+    ecn: u8,
     /// Rate and buffer of an access link, and the flow that owns it: each flow has its own.
     access: Option<(Rate, Buffer, usize)>,
     /// The flow that owns it, if flows are to differ in their addresses.
@@ -127,13 +129,14 @@ pub fn plan(setup: &Setup) -> Result<Plan> {
         let is_same_host = |other: &FlowSetup| other.shared_host == flow.shared_host;
         let first = flow.shared_host.and_then(|_| setup.flows.iter().position(is_same_host)).unwrap_or(index);
         let access = flow.access.map(|access| (access.rate, access.buffer, index));
-        let sender = SenderKind { first_link: flow.links.0, host: flow.host, access, owner: has_cake.then_some(index) };
+        let (ecn, owner) = (tcp_ecn(flow), has_cake.then_some(index));
+        let sender = SenderKind { first_link: flow.links.0, host: flow.host, ecn, access, owner };
         let receiver = ReceiverKind {
             last_link: flow.links.1,
             rtt: flow.rtt,
             access_rtt: flow.access.map_or(Span::ZERO, |access| access.rtt),
             rwnd: flow.rwnd,
-            ecn: tcp_ecn(flow.host),
+            ecn,
             owner: has_cake.then_some(first),
         };
         let s = place(&mut plan.senders, sender);
@@ -170,12 +173,11 @@ fn time(span: Span) -> String {
     format!("{}.{:03}us", span.as_nanos() / 1000, span.as_nanos() % 1000)
 }
 
-/// The kernel's `tcp_ecn`: none, that of RFC 3168, or accurate feedback if the other end has it too.
-const fn tcp_ecn(host: HostSetup) -> u8 {
-    match (host.ecn, host.accurate_ecn) {
-        (_, true) => ACCURATE_ECN,
-        (true, false) => 1,
-        (false, false) => 0,
+/// The kernel's `tcp_ecn`: none, that of RFC 3168 (which a DCTCP receiver answers in its own way), or accurate feedback.
+fn tcp_ecn(flow: &FlowSetup) -> u8 {
+    match flow.host {
+        host if host.accurate_ecn && !flow.has_dctcp_receiver() => ACCURATE_ECN,
+        host => host.ecn.into(),
     }
 }
 
@@ -352,7 +354,7 @@ impl Plan {
             );
         }
         self.sysctl(&namespace, "ipv4/tcp_no_metrics_save", 1);
-        self.ecn(&namespace, tcp_ecn(kind.host));
+        self.ecn(&namespace, kind.ecn);
         self.sysctl(&namespace, "ipv4/tcp_wmem", format!("4096 {SEND_BUFFER} {AMPLE}"));
         self.sysctl(&namespace, "ipv4/conf/all/rp_filter", 0);
     }

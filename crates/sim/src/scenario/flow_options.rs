@@ -149,7 +149,7 @@ flow_options! {
     /// ECN: RFC 3168's; with accurate feedback (RFC 9768); or that with ECT(1), for the low-latency queue of an L4S link
     ecn: Ecn = "on|off|accurate|l4s", Ecn::read, |ecn| ecn.name().to_owned();
     example "cubic,ecn=on";
-    refused &[refusals::ECN_BESIDE_NONE, refusals::ACCURATE_ECN];
+    refused &[refusals::ECN_BESIDE_NONE, refusals::CLASSIC_DCTCP];
 
     /// Pacing for an algorithm that does not require it
     pacing: bool = "on|off", switch, on_off;

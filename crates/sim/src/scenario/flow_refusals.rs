@@ -66,21 +66,32 @@ pub(super) const ODD_MSS: Refusal = Refusal {
 
 pub(super) const ECN_BESIDE_NONE: Refusal = Refusal {
     on: KERNEL,
-    values: "on beside off",
-    why: "all flows share one host, so all negotiate ECN or none",
+    values: "different kinds side by side, except with dctcp and prague",
+    why: "all flows share one host, so all negotiate the same",
     holds: |setup| {
-        let first = setup.flows.first()?.host.ecn;
-        flow(setup, |flow| (flow.host.ecn != first).then(|| format!("{} beside {first}", flow.host.ecn)))
+        let kind = |flow: &FlowSetup| match flow.host {
+            host if host.accurate_ecn => "accurate",
+            host if host.ecn => "on",
+            _ => "off",
+        };
+        let first = kind(setup.flows.iter().find(|flow| !flow.asks_for_ecn())?);
+        let differs = |flow: &FlowSetup| !flow.asks_for_ecn() && kind(flow) != first;
+        flow(setup, |flow| differs(flow).then(|| format!("{} beside {first}", kind(flow))))
     },
     example: &["--flow", "cubic,ecn=on", "--flow", "cubic"],
 };
 
-pub(super) const ACCURATE_ECN: Refusal = Refusal {
-    on: KERNEL,
-    values: "accurate and l4s",
-    why: "a host's setting would change for all its connections; run it on sim, uml or a QUIC stack",
-    holds: |setup| flow(setup, |flow| flow.host.accurate_ecn.then(|| "accurate feedback".to_owned())),
-    example: &["--flow", "cubic,ecn=l4s"],
+pub(super) const CLASSIC_DCTCP: Refusal = Refusal {
+    on: KERNELS,
+    values: "on with dctcp",
+    why: "Linux gives its DCTCP no ECN unless the receiver runs DCTCP too; write accurate",
+    holds: |setup| {
+        flow(setup, |flow| {
+            let is_classic = flow.host.ecn && !flow.host.accurate_ecn;
+            (is_classic && flow.algorithm.info().linux_name == Some("dctcp")).then(|| "on".to_owned())
+        })
+    },
+    example: &["--flow", "dctcp,ecn=on"],
 };
 
 pub(super) const PACED_ACCESS: Refusal = Refusal {
