@@ -222,6 +222,21 @@ mod tests {
     }
 
     #[test]
+    fn an_mtu_of_small_packets_is_no_standing_queue() {
+        // 66 bytes each: 22 fit into an MTU. One packet a second leaves, each far above target.
+        let dropped = |n: u64| {
+            let (mut codel, mut tally) = (Codel::new(CONFIG), Tally::default());
+            for _ in 0..n {
+                codel.enqueue(Entry { packet: packet(66), arrived: Time::ZERO }, Limit::NONE, &mut tally);
+            }
+            (1..=n).for_each(|s| drop(codel.dequeue(Time::ZERO + Span::secs(s), &mut tally)));
+            tally.stats.drops
+        };
+        assert_eq!(dropped(22), 0);
+        assert!(dropped(30) > 0);
+    }
+
+    #[test]
     fn drops_follow_the_control_law() {
         // Above target from 5 ms on, so due after 105 ms; then every 100 ms over the root of the count.
         let mut expected = vec![106];
