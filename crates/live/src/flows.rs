@@ -393,6 +393,8 @@ impl<'a> Driver<'a> {
             let index = usize::from(port.saturating_sub(FIRST_PORT));
             let Some(setup) = self.setup.flows.get(index) else { continue };
             recv_socket::settle_window(setup, &fd)?;
+            // CAKE sorts ACKs too.
+            socket::set_dscp(&fd, setup.dscp)?;
             socket::set_low_water(&fd, recv_socket::low_water(setup, self.low_water, 0))?;
             self.epoll.add(&fd, EpollEvent::new(EpollFlags::EPOLLIN, index as u64 * ENDS + 1))?;
             self.flows[index].receiver = Some(fd);

@@ -12,10 +12,10 @@ use super::flow::FlowSpec;
 use super::model::{ExpectSpec, LinkSpec};
 use super::presets::Preset;
 use super::schedule::Schedule;
-use super::support::{KERNEL, KERNELS, NO_UP, NOT_SIM, Refusal, STACKS, UML};
+use super::support::{KERNEL, KERNELS, NOT_SIM, Refusal, STACKS, UML};
 use super::text::TextError;
 use super::units::{BitRate, BufferSize, Ratio, TimeSpan};
-use super::up::UpLink;
+use super::up::{ACK_FILTER, UP, UP_AQM, UP_BYTES, UpLink};
 use super::values::{AckHold, DemandLink, Jitter, LossModel, TokenBucket};
 use crate::backend::{Backend, kernel_cc};
 use crate::link::{AckAggregation, Aqm, Buffer, LinkConfig, Service};
@@ -398,51 +398,6 @@ const PROBE: Refusal = Refusal {
     why: "only the simulator sends probes; measure with ping or crusader behind `bbrlab emulate`",
     holds: |setup| setup.probe.map(|interval| format!("a probe every {} µs", interval.as_micros())),
     example: &["--probe", "20ms"],
-};
-
-const UP: Refusal = Refusal {
-    on: NO_UP,
-    values: "all",
-    why: "this backend has no queue on the reverse path",
-    holds: |setup| setup.up.as_ref().map(|up| format!("{} bit/s", up.service.nominal_rate().as_bits_per_sec())),
-    example: &["--up", "rate=1mbit"],
-};
-
-const UP_AQM: Refusal = Refusal {
-    on: UML,
-    values: "aqm=dualpi2, aqm=fq and aqm=red:gentle",
-    why: "the kernel has no such queue, or it is not compared yet",
-    holds: |setup| {
-        let name = match &setup.up.as_ref()?.aqm {
-            Aqm::DualPi2(_) => "dualpi2",
-            Aqm::Fq(_) => "fq",
-            Aqm::Red(red) if red.gentle => "red:gentle",
-            _ => return None,
-        };
-        Some(name.to_owned())
-    },
-    example: &["--up", "rate=1mbit,aqm=fq"],
-};
-
-const UP_BYTES: Refusal = Refusal {
-    on: UML,
-    values: "a buffer in bytes, ms or bdp with codel, fq_codel or pie",
-    why: "these queues of Linux count packets, and an ACK is a small one; write the buffer in packets, as in buffer=100p",
-    holds: |setup| match setup.up.as_deref()? {
-        LinkConfig { buffer: Buffer::Bytes(n), aqm: Aqm::Codel(_) | Aqm::FqCodel(_) | Aqm::Pie(_), .. } => {
-            Some(format!("{n} bytes"))
-        }
-        _ => None,
-    },
-    example: &["--up", "rate=1mbit,buffer=1bdp,aqm=fq_codel"],
-};
-
-const ACK_FILTER: Refusal = Refusal {
-    on: UML,
-    values: "ack_filter",
-    why: "CAKE's filter also removes ACKs with SACK blocks, which the simulator keeps",
-    holds: |setup| setup.up.as_ref().filter(|up| up.ack_filter).map(|_| "ack_filter".to_owned()),
-    example: &["--up", "rate=1mbit,ack_filter"],
 };
 
 const HELD_ACKS: Refusal = Refusal {

@@ -8,9 +8,9 @@ use bbrlab_sim::link::{Aqm, LinkConfig, Service};
 use super::{BUCKET_ROOM, ENDLESS, ETHERNET, Plan, cake, child, fifo, loss, rate};
 
 /// Name of the device pair before the reverse direction's serialiser.
-const UP_ENTRY: &str = "ul";
+const UP_ENTRY: &str = "lup";
 /// Name of the device pair behind it.
-const UP_EXIT: &str = "ue";
+const UP_EXIT: &str = "eup";
 /// Namespaces of the reverse direction's link, in the order in which a packet meets them.
 pub const UP_NAMESPACES: [&str; 3] = ["u0", "u1", "u2"];
 

@@ -44,14 +44,14 @@ const UP: [(&str, &str); 4] =
 fn the_link_of_the_reverse_direction_has_its_own_rate_and_queue() {
     let plan = planned(&[&UP[..], &[("flow", "cubic"), ("ack_loss", "1%")]].concat());
     assert_eq!(
-        of_device(&plan, "ul"),
+        of_device(&plan, "lup"),
         [
-            "qdisc add dev ul root handle 1: htb default 1",
-            "class add dev ul parent 1: classid 1:1 htb rate 1000000bit burst 1b cburst 1b quantum 1514",
-            "qdisc add dev ul parent 1:1 handle 2: pfifo limit 50",
+            "qdisc add dev lup root handle 1: htb default 1",
+            "class add dev lup parent 1: classid 1:1 htb rate 1000000bit burst 1b cburst 1b quantum 1514",
+            "qdisc add dev lup parent 1:1 handle 2: pfifo limit 50",
         ]
     );
-    assert_eq!(of_device(&plan, "ue"), ["qdisc add dev ue root handle 1: netem limit 10000000 rate 1000000bit"]);
+    assert_eq!(of_device(&plan, "eup"), ["qdisc add dev eup root handle 1: netem limit 10000000 rate 1000000bit"]);
     // ACKs are lost before it, and delayed behind it.
     assert_eq!(of_device(&plan, "a1"), ["qdisc add dev a1 root handle 1: netem limit 10000000 loss random 1.000000%"]);
     for (host, router) in [("s0", "n0"), ("r0", "n1")] {
@@ -60,7 +60,7 @@ fn the_link_of_the_reverse_direction_has_its_own_rate_and_queue() {
         assert!(plan.disciplines[router].contains(&line));
     }
     let last = plan.bottlenecks().pop().unwrap();
-    assert_eq!((plan.bottlenecks().len(), last.before.as_str(), last.entry.as_str()), (2, "u0", "ul"));
+    assert_eq!((plan.bottlenecks().len(), last.before.as_str(), last.entry.as_str()), (2, "u0", "lup"));
 }
 
 #[test]
