@@ -46,7 +46,7 @@ REPRODUCED = [ out/catalogue.txt -nt $(CHECKED) ] || { $(REPRODUCE); } || [ $$? 
 MUTANTS := CARGO_PROFILE_TEST_OPT_LEVEL=0 nice cargo mutants --iterate -p bbrlab-core -j1 -o out \
     $(foreach file,bbr1/*.rs bbr3/*.rs cubic.rs hystart.rs minmax.rs sampler.rs shared.rs wide.rs,-f 'crates/core/src/$(file)')
 
-.PHONY: help setup run test ci ci-rest build checked clean uml picture mutants spec-mutants golden-update wheel quic peers dash host-long kernels-long kernels-aarch64 chance fresh workflows grafana web web-long site semver release release-check \
+.PHONY: help setup run test ci ci-rest build checked clean uml uml-newer validate-l4s picture mutants spec-mutants golden-update wheel quic peers dash host-long kernels-long kernels-aarch64 chance fresh workflows grafana web web-long site semver release release-check \
     $(TEST_STEPS) $(REST_STEPS)
 
 help: ## this list
@@ -178,6 +178,10 @@ uml: ## a real Linux kernel for --on uml, about four minutes; built once and kep
 	@tools/setup.sh uml
 	tools/uml/build.sh
 
+uml-newer: ## beside it, the newest Linux of Debian's backports, for dualpi2 and accurate ECN
+	@tools/setup.sh uml-newer
+	tools/uml/build.sh --newer
+
 uml-tests: checked-full ## runs on the real Linux kernel in virtual time
 	tools/uml/build.sh
 	$(TEST_FULL) --test uml -- --ignored
@@ -187,6 +191,11 @@ validate: checked-full ## the simulator beside the real kernel in virtual time, 
 	tools/uml/build.sh
 	$(CHECKED) validate --repeat $(VALIDATE_REPEAT) --json out/validate.json --report out/validate.html || [ $$? -eq 1 ]
 	python3 tools/validate_gate.py out/validate.json
+
+validate-l4s: checked-full ## what needs a newer kernel: dualpi2 and accurate ECN beside Linux's own
+	@mkdir -p out
+	tools/uml/build.sh --newer
+	$(CHECKED) validate --only l4s: --repeat $(VALIDATE_REPEAT) --json out/validate-l4s.json --report out/validate-l4s.html
 
 catalogue: checked ## every published claim, as `make run`; no expectation fails
 	@$(REPRODUCE); status=$$?; cat out/catalogue.txt; exit $$status

@@ -345,10 +345,10 @@ need_dash() {
         lack "dash.js is missing; npm install --prefix $home dashjs@$version"
 }
 
-# User Mode Linux: a kernel that is already built needs nothing more.
+# User Mode Linux: a kernel that is already built needs nothing more. With --newer the build fetches its source itself.
 need_uml() {
     need ip
-    tools/uml/build.sh --where >/dev/null && return
+    tools/uml/build.sh "$@" --where >/dev/null && return
     if [ "$(uname -m)" != x86_64 ]; then
         lack "User Mode Linux runs on x86-64, this is $(uname -m)"
         return
@@ -357,6 +357,7 @@ need_uml() {
     for program in make flex bison bc xz; do
         need $program
     done
+    [ "${1:-}" != --newer ] || return 0
     [ -f /usr/src/linux-source-6.12.tar.xz ] || apt_install linux-source-6.12
     [ -f /usr/src/linux-source-6.12.tar.xz ] || lack "no Linux source; on Debian: apt-get install linux-source-6.12"
 }
@@ -443,6 +444,7 @@ needs_of() {
             ;;
         python) need_python ;;
         uml | uml-tests | validate) need_uml ;;
+        uml-newer | validate-l4s) need_uml --newer ;;
         fuzz) need c++ ;;
     esac
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the tables of docs/validation.md from the output of `bbrlab validate --json` and `bbrlab reproduce --on uml --json`.
+"""Writes the tables of docs/validation.md and docs/l4s.md from the output of `bbrlab validate --json` and `bbrlab reproduce --on uml --json`.
 It reads the JSON of either, from any backend, and rewrites the tables between their markers.
 Use: tools/validation.py out/validate.json out/uml.json…
 """
@@ -10,7 +10,7 @@ import os
 import re
 import sys
 
-PAGE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "docs", "validation.md")
+DOCS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "docs")
 
 
 def shown(verdict):
@@ -72,15 +72,17 @@ def main():
     parts = {}
     for document in documents:
         if "with" in document:
-            backend = document["with"]
-            parts |= {f"{backend}-demands": demands(document), f"{backend}-scenarios": scenarios(document)}
+            matrix = "l4s" if document["scenarios"][0]["name"].startswith("l4s: ") else document["with"]
+            parts |= {f"{matrix}-demands": demands(document), f"{matrix}-scenarios": scenarios(document)}
     reproduced = [document for document in documents if "experiments" in document]
     if reproduced:
         parts["claims"] = claims(reproduced)
-    text = open(PAGE, encoding="utf-8").read()
-    for name, part in parts.items():
-        text = re.sub(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", lambda found: found[1] + part + "\n" + found[2], text, flags=re.S)
-    open(PAGE, "w", encoding="utf-8").write(text)
+    for page in ("validation.md", "l4s.md"):
+        path = os.path.join(DOCS, page)
+        text = open(path, encoding="utf-8").read()
+        for name, part in parts.items():
+            text = re.sub(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", lambda found: found[1] + part + "\n" + found[2], text, flags=re.S)
+        open(path, "w", encoding="utf-8").write(text)
 
 
 main()

@@ -1,14 +1,13 @@
 //! Backends of a scenario: the simulator, a real kernel, or a QUIC stack.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use std::path::PathBuf;
-
 use bbrlab_core::Time;
 use bbrlab_lab::{BoxError, session};
 use bbrlab_live::backends;
 use bbrlab_live::kernel::run::Provenance;
 use bbrlab_live::kernel::{self, rights};
-use bbrlab_live::uml::{guest, launch};
+use bbrlab_live::uml::guest;
+use bbrlab_live::uml::launch::{self, Kernels};
 use bbrlab_sim::engine;
 use bbrlab_sim::record::Output;
 use bbrlab_sim::record::result::RunResult;
@@ -22,17 +21,17 @@ use bbrlab_live::clock::Stopwatch;
 /// A backend, ready to run scenarios.
 pub struct Runner {
     backend: Backend,
-    /// Program of User Mode Linux; empty for other backends.
-    kernel: PathBuf,
+    /// Kernels of User Mode Linux; none for other backends.
+    kernels: Kernels,
 }
 
 impl Runner {
     /// Opens a backend, if this machine supports it.
     pub fn of(backend: Backend) -> Result<Self, Error> {
-        let mut kernel = PathBuf::new();
+        let mut kernels = Kernels::default();
         match backend {
             Backend::Sim => crate::start_threads()?,
-            Backend::Uml => kernel = launch::kernel().map_err(Error::on(backend))?,
+            Backend::Uml => kernels = Kernels::find().map_err(Error::on(backend))?,
             Backend::Kernel => {
                 // It was run again, with the required privileges.
                 if let Some(status) = rights::obtain().map_err(Error::on(backend))? {
@@ -42,7 +41,7 @@ impl Runner {
             Backend::Quic(_) if cfg!(feature = "quic") => crate::start_threads()?,
             Backend::Quic(_) => return Err(Error::NoQuicBackend(backend)),
         }
-        Ok(Self { backend, kernel })
+        Ok(Self { backend, kernels })
     }
 
     /// Rejects a setup that the backend cannot run; the backend itself need not be available.
@@ -51,8 +50,8 @@ impl Runner {
     }
 
     /// The simulator, for comparisons.
-    pub const fn simulator() -> Self {
-        Self { backend: Backend::Sim, kernel: PathBuf::new() }
+    pub fn simulator() -> Self {
+        Self { backend: Backend::Sim, kernels: Kernels::default() }
     }
 
     /// The opened backend.
@@ -80,7 +79,8 @@ impl Runner {
             Backend::Sim => Ok(engine::run_with(setup, progress)),
             Backend::Uml => {
                 let job = serde_json::to_string(scenario).map_err(Error::encode("scenario"))?;
-                Ok(launch::run(&self.kernel, &job, setup)?.output)
+                let kernel = self.kernels.of(setup).map_err(Error::on(self.backend))?;
+                Ok(launch::run(kernel, &job, setup)?.output)
             }
             Backend::Kernel => {
                 let (mut output, provenance) = kernel::run::run(setup, progress)?;

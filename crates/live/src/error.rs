@@ -181,6 +181,19 @@ pub enum Error {
     /// The cache has no kernel.
     #[error("no kernel in {0}; build one with: make uml")]
     NoKernel(PathBuf),
+    /// Every kernel in the cache is too old for a setup.
+    #[error("{what} needs a Linux of {}.{} or later; build one with: make uml-newer", since.0, since.1)]
+    OldKernels {
+        /// What it lacks.
+        what: &'static str,
+        /// The first series that has it.
+        since: (u32, u32),
+    },
+    /// The kernel named by the environment has no `dualpi2`.
+    #[error(
+        "this kernel has no dualpi2, which needs CONFIG_NET_SCH_DUALPI2 of Linux 6.17 or later; build one with: make uml-newer"
+    )]
+    NoDualPi2,
     /// No directory has room for the guest's memory.
     #[error(
         "--on uml: no space for the kernel's memory, {needed_mb} MB: {}; free some, or name another directory with TMPDIR",

@@ -209,6 +209,20 @@ fn figures_begin_after_the_warm_up_and_marks_are_answered() {
     }
 }
 
+#[test]
+fn an_l4s_flow_waits_less_than_a_millisecond_beside_cubic_in_dualpi2() {
+    for stack in Stack::ALL {
+        let path = "--rate 40mbit --rtt 10ms --buffer 1000p --aqm dualpi2 --duration 10s --warmup 5s";
+        let two = |ecn: &str| {
+            let flows = run(stack, &format!("{path} --flow prague,ecn={ecn} --flow cubic")).result.flows;
+            (flows[0].rtt_ms.as_ref().unwrap().p50, flows[1].goodput_bps / 1e6)
+        };
+        let ((delay_ms, left), (classic_ms, _)) = (two("l4s"), two("accurate"));
+        assert!(delay_ms < 11.5 && left > 10.0, "{}: {delay_ms} ms, CUBIC {left} Mbit/s", stack.name());
+        assert!(classic_ms > 20.0, "{}: with ECT(0) it waits in the classic queue: {classic_ms} ms", stack.name());
+    }
+}
+
 /// Serialises figures and series of a run, without the backend's name and event count.
 fn bytes(mut output: Output) -> String {
     (output.result.on, output.result.events) = (String::new(), 0);

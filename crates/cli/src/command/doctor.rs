@@ -8,7 +8,7 @@ use std::path::Path;
 use bbrlab_host::ability::{self, Ability};
 use bbrlab_host::enable::Machine;
 use bbrlab_live::kernel::rights;
-use bbrlab_live::uml::launch;
+use bbrlab_live::uml::launch::{self, Kernels};
 use bbrlab_sim::backend::Backend;
 
 use crate::grid::{Align, aligned};
@@ -105,7 +105,8 @@ fn backends() -> Vec<Fact> {
 fn backend(backend: Backend) -> Fact {
     let found = match backend {
         Backend::Sim => Ok(backend.info().summary.to_owned()),
-        Backend::Uml => launch::kernel()
+        Backend::Uml => Kernels::find()
+            .and_then(|kernels| kernels.usual().map(Path::to_owned))
             .map(|kernel| {
                 let hz = launch::hz(&kernel).map_or(String::new(), |hz| format!(", HZ {hz}"));
                 format!("{}{hz}: {}", backend.info().summary, kernel.display())

@@ -12,7 +12,8 @@ use bbrlab_live::kernel::command::CommandSpec;
 use bbrlab_live::kernel::emulate::{Direction, EmulateRequest, emulate as run};
 use bbrlab_live::kernel::tun::Offload;
 use bbrlab_live::kernel::{bench, rights};
-use bbrlab_live::uml::{emulate as uml, launch};
+use bbrlab_live::uml::emulate as uml;
+use bbrlab_live::uml::launch::{self, Kernels};
 use bbrlab_sim::backend::kernel_cc;
 use bbrlab_sim::scenario::{Backend, Scenario, ScenarioFile};
 use bbrlab_sim::setup::Setup;
@@ -162,11 +163,12 @@ fn in_uml(
         return Err(Error::Rule { place: "emulate: --offload", rule });
     }
     uml::refuse(setup, direction).map_err(Error::on(Backend::Uml))?;
-    let kernel = launch::kernel().map_err(Error::on(Backend::Uml))?;
+    let kernels = Kernels::find().map_err(Error::on(Backend::Uml))?;
+    let kernel = kernels.of(setup).map_err(Error::on(Backend::Uml))?;
     let bytes = |text: &OsStr| text.as_bytes().to_vec();
     let directory = std::env::current_dir().map_err(Error::io("emulate: this directory"))?;
     let done = launch::emulate(
-        &kernel,
+        kernel,
         &uml::CommandSpec {
             scenario: serde_json::to_string(scenario).map_err(Error::encode("scenario"))?,
             direction,

@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::process::{Child, Command, Stdio};
 
+use super::dualpi2;
 use super::plan::Plan;
 use crate::{Error, Result};
 use crate::{ethtool, socket};
@@ -42,7 +43,8 @@ pub(super) fn make(plan: &Plan) -> Result<()> {
         socket::within(fd.as_fd(), || ethtool::segment_in_software(device)).map_err(Error::io(device))?;
     }
     plan.addresses.iter().try_for_each(|(namespace, lines)| batch("ip", Some(namespace), lines))?;
-    plan.disciplines.iter().try_for_each(|(namespace, lines)| batch("tc", Some(namespace), lines))
+    plan.disciplines.iter().try_for_each(|(namespace, lines)| batch("tc", Some(namespace), lines))?;
+    plan.dualpi2.iter().try_for_each(dualpi2::add)
 }
 
 pub(super) fn namespace_of(name: &str) -> Result<OwnedFd> {

@@ -10,6 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use bbrlab_sim::link::Aqm;
 use bbrlab_sim::record::Output;
 use bbrlab_sim::setup::Setup;
 
@@ -37,21 +38,79 @@ const NO_MEMORY: &str = "Bus error";
 /// Ticks per second of the kernel that `make uml` builds by default.
 const HZ: u32 = 250;
 
-/// Finds the kernel: the one named by the environment, otherwise the newest in the cache, preferring the usual tick
-/// rate.
-pub fn kernel() -> Result<PathBuf> {
-    if let Some(path) = std::env::var_os(KERNEL).map(PathBuf::from) {
-        return if path.is_file() { Ok(path) } else { Err(Error::NoKernelFile { variable: KERNEL, path }) };
+/// Series from which Linux has `dualpi2`, and accurate ECN.
+const DUALPI2: Series = (6, 17);
+const ACCURATE_ECN: Series = (6, 18);
+
+/// Major and minor number of a kernel's version.
+type Series = (u32, u32);
+
+/// Kernels on this machine.
+#[derive(Clone, Debug, Default)]
+pub struct Kernels {
+    paths: Vec<PathBuf>,
+    /// True if the environment names the kernel, which need not be one of ours.
+    is_given: bool,
+    cache: PathBuf,
+}
+
+impl Kernels {
+    /// Finds the kernel that the environment names, otherwise those in the cache.
+    pub fn find() -> Result<Self> {
+        if let Some(path) = std::env::var_os(KERNEL).map(PathBuf::from) {
+            return if path.is_file() {
+                Ok(Self { paths: vec![path], is_given: true, cache: PathBuf::new() })
+            } else {
+                Err(Error::NoKernelFile { variable: KERNEL, path })
+            };
+        }
+        let cache = std::env::var_os(CACHE).map(PathBuf::from).or_else(|| {
+            let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
+            Some(std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or_else(home)?.join("bbrlab/uml"))
+        });
+        let cache = cache.ok_or(Error::NoHome { variable: KERNEL })?;
+        let entries = fs::read_dir(&cache).into_iter().flatten().flatten();
+        let kernels = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("linux-"));
+        let paths: Vec<PathBuf> = kernels.map(|entry| entry.path()).collect();
+        if paths.is_empty() { Err(Error::NoKernel(cache)) } else { Ok(Self { paths, is_given: false, cache }) }
     }
-    let cache = std::env::var_os(CACHE).map(PathBuf::from).or_else(|| {
-        let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
-        Some(std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or_else(home)?.join("bbrlab/uml"))
-    });
-    let cache = cache.ok_or(Error::NoHome { variable: KERNEL })?;
-    let entries = fs::read_dir(&cache).into_iter().flatten().flatten();
-    let kernels = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("linux-"));
-    let rank = |path: &PathBuf| (hz(path) == Some(HZ), path.metadata().and_then(|meta| meta.modified()).ok());
-    kernels.map(|entry| entry.path()).max_by_key(rank).ok_or(Error::NoKernel(cache))
+
+    /// The kernel for setups that need nothing special.
+    pub fn usual(&self) -> Result<&Path> {
+        self.from((0, 0)).ok_or_else(|| Error::NoKernel(self.cache.clone()))
+    }
+
+    /// The kernel for a setup.
+    pub fn of(&self, setup: &Setup) -> Result<&Path> {
+        let Some((what, since)) = need(setup) else { return self.usual() };
+        self.from(since).ok_or(Error::OldKernels { what, since })
+    }
+
+    /// A kernel of this series or a later one: preferably with the usual tick rate, then of the oldest series, then the
+    /// newest build.
+    fn from(&self, since: Series) -> Option<&Path> {
+        let serves = |path: &&PathBuf| self.is_given || series(path).is_some_and(|series| series >= since);
+        let rank = |path: &&PathBuf| {
+            let built = path.metadata().and_then(|meta| meta.modified()).ok();
+            (hz(path) == Some(HZ), std::cmp::Reverse(series(path)), built)
+        };
+        self.paths.iter().filter(serves).max_by_key(rank).map(PathBuf::as_path)
+    }
+}
+
+/// What a setup needs that older kernels lack.
+fn need(setup: &Setup) -> Option<(&'static str, Series)> {
+    if setup.flows.iter().any(|flow| flow.host.accurate_ecn) {
+        return Some(("accurate ECN", ACCURATE_ECN));
+    }
+    let has_dualpi2 = setup.links.iter().any(|link| matches!(link.aqm, Aqm::DualPi2(_)));
+    has_dualpi2.then_some(("dualpi2", DUALPI2))
+}
+
+/// Series of a kernel built by `make uml`, taken from its name.
+fn series(kernel: &Path) -> Option<Series> {
+    let mut numbers = kernel.file_name()?.to_str()?.strip_prefix("linux-")?.split(|c: char| !c.is_ascii_digit());
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
 /// Ticks per second of a kernel built by `make uml`, taken from its name.
@@ -301,4 +360,51 @@ fn start(kernel: &Path, own: &Path, exchange: &Path, boot: Boot) -> Result<Runni
         });
     }
     command.spawn().map(Running).map_err(|source| Error::Launch { kernel: kernel.to_owned(), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bbrlab_sim::scenario::ScenarioFile;
+
+    fn kernels(names: &[&str]) -> Kernels {
+        Kernels { paths: names.iter().map(PathBuf::from).collect(), is_given: false, cache: PathBuf::new() }
+    }
+
+    fn setup(text: &str) -> Setup {
+        ScenarioFile::from_toml(text, "test").unwrap().scenario.resolve().unwrap()
+    }
+
+    const OLD: &str = "linux-6.12.117-1~deb12u1-hz250-2a7e6c9f8dab";
+    const NEW: &str = "linux-7.2.11-1~bpo13+1-hz250-2a7e6c9f8dab";
+
+    #[test]
+    fn the_oldest_kernel_that_has_all_of_a_setup_is_taken() {
+        let (both, plain) = (kernels(&[NEW, OLD]), setup("flow = [\"cubic\"]"));
+        assert_eq!(both.of(&plain).unwrap(), Path::new(OLD));
+        for needs_new in
+            ["flow = [\"cubic\"]\naqm = \"dualpi2\"", "flow = [\"cubic,ecn=accurate\"]\naqm = \"codel:ecn\""]
+        {
+            assert_eq!(both.of(&setup(needs_new)).unwrap(), Path::new(NEW));
+        }
+    }
+
+    #[test]
+    fn the_usual_tick_rate_goes_before_the_series() {
+        let other = "linux-6.12.117-1-hz1000-2a7e6c9f8dab";
+        assert_eq!(kernels(&[other, NEW]).usual().unwrap(), Path::new(NEW));
+        assert_eq!(kernels(&[other]).usual().unwrap(), Path::new(other));
+    }
+
+    #[test]
+    fn an_old_kernel_is_refused_for_dualpi2_in_one_line() {
+        let error = kernels(&[OLD]).of(&setup("flow = [\"cubic\"]\naqm = \"dualpi2\"")).unwrap_err();
+        assert_eq!(error.to_string(), "dualpi2 needs a Linux of 6.17 or later; build one with: make uml-newer");
+    }
+
+    #[test]
+    fn a_kernel_given_by_the_environment_is_taken_whatever_its_name() {
+        let given = Kernels { is_given: true, ..kernels(&["/boot/vmlinux"]) };
+        assert!(given.of(&setup("flow = [\"cubic\"]\naqm = \"dualpi2\"")).is_ok());
+    }
 }

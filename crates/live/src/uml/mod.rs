@@ -7,6 +7,7 @@
 
 mod devices;
 mod disk_space;
+mod dualpi2;
 pub mod emulate;
 pub mod guest;
 pub mod launch;

@@ -24,8 +24,9 @@ use std::net::Ipv4Addr;
 
 use bbrlab_core::{Rate, Span};
 use bbrlab_sim::link::{Aqm, Buffer, Cake, LinkConfig, Loss, Service, Tins};
-use bbrlab_sim::setup::{Change, ChangeKind, Setup};
+use bbrlab_sim::setup::{Change, ChangeKind, HostSetup, Setup};
 
+use super::dualpi2::DualPi2Queue;
 use crate::Result;
 use crate::backends::check;
 use bbrlab_sim::backend::Backend;
@@ -50,8 +51,10 @@ const AMPLE: u64 = 1 << 30;
 /// Initial send buffer of a connection: large enough that an application's first BDP never waits.
 const SEND_BUFFER: u64 = 4 << 20;
 /// Bytes of a full packet on the wire, and its memory (`truesize`) in CAKE's queues. Measured: `tc -s qdisc` of a full queue.
-const FULL_PACKET: u64 = 1514;
+pub(super) const FULL_PACKET: u64 = 1514;
 const PACKET_MEMORY: u64 = 2280;
+/// The kernel's `tcp_ecn` of accurate feedback.
+const ACCURATE_ECN: u8 = 3;
 /// MAC address of both ends of a device pair, so that no ARP is needed.
 const MAC: &str = "02:00:00:00:00:01";
 
@@ -76,6 +79,8 @@ pub struct Plan {
     pub addresses: BTreeMap<String, String>,
     /// Input of `tc -n NAMESPACE -batch`, by namespace.
     pub disciplines: BTreeMap<String, String>,
+    /// DualPI2 queues, created after the disciplines.
+    pub dualpi2: Vec<DualPi2Queue>,
     /// Files under /proc/sys/net with their values, by namespace.
     pub sysctls: BTreeMap<String, Vec<(&'static str, String)>>,
     /// Host devices, with their namespaces, that segment before the path.
@@ -123,6 +128,15 @@ fn rate(rate: Rate) -> String {
 /// Formats a time for `tc`, which reads microseconds with a fraction; netem keeps nanoseconds, others microseconds.
 fn time(span: Span) -> String {
     format!("{}.{:03}us", span.as_nanos() / 1000, span.as_nanos() % 1000)
+}
+
+/// The kernel's `tcp_ecn`: none, that of RFC 3168, or accurate feedback if the other end has it too.
+const fn tcp_ecn(host: HostSetup) -> u8 {
+    match (host.ecn, host.accurate_ecn) {
+        (_, true) => ACCURATE_ECN,
+        (true, false) => 1,
+        (false, false) => 0,
+    }
 }
 
 fn percent(share: f64) -> String {
@@ -194,6 +208,15 @@ impl Plan {
         self.sysctls.entry(namespace.to_owned()).or_default().push((file, value.to_string()));
     }
 
+    /// Sets a host's ECN. The option of accurate feedback makes each packet's payload smaller, and the simulator has only its
+    /// three header bits: so neither sends it.
+    fn ecn(&mut self, namespace: &str, tcp_ecn: u8) {
+        self.sysctl(namespace, "ipv4/tcp_ecn", tcp_ecn);
+        if tcp_ecn == ACCURATE_ECN {
+            self.sysctl(namespace, "ipv4/tcp_ecn_option", 0);
+        }
+    }
+
     fn forwards(&mut self, namespace: &str) {
         self.sysctl(namespace, "ipv4/ip_forward", 1);
         self.sysctl(namespace, "ipv4/conf/all/rp_filter", 0);
@@ -248,7 +271,7 @@ fn fifo(device: &str, buffer: Buffer, verb: &str) -> String {
 }
 
 /// A buffer in packets, for disciplines that count only packets.
-fn packets(buffer: Buffer, mtu: u64) -> u64 {
+pub(super) fn packets(buffer: Buffer, mtu: u64) -> u64 {
     match buffer {
         Buffer::Packets(n) => n,
         Buffer::Bytes(n) => (n / mtu).max(1),
@@ -267,7 +290,7 @@ fn cake(config: &Cake, at: Rate, buffer: Buffer) -> String {
     format!("cake bandwidth {} {tins} {hosts} rtt {} memlimit {memory}", rate(at), time(config.interval))
 }
 
-/// The discipline inside the token bucket.
+/// The discipline inside the shaper, if `tc` has it.
 fn child(device: &str, link: &LinkConfig) -> String {
     let head = format!("qdisc add dev {device} parent 1:1 handle 2:");
     let limit = packets(link.buffer, u64::from(MTU_MIN));
@@ -290,8 +313,8 @@ fn child(device: &str, link: &LinkConfig) -> String {
             if fq.codel.ecn { " ecn" } else { " noecn" },
             fq.codel.ce_threshold.map_or(String::new(), |at| format!(" ce_threshold {}", time(at))),
         ),
-        Aqm::Cake(_) => String::new(),
-        Aqm::DualPi2(_) | Aqm::Fq(_) => unreachable!("the capability table refuses it"),
+        Aqm::Cake(_) | Aqm::DualPi2(_) => String::new(),
+        Aqm::Fq(_) => unreachable!("the capability table refuses it"),
         Aqm::Pie(pie) => format!(
             "{head} pie limit {limit} target {} tupdate {} alpha {} beta {}{}",
             time(pie.target),

@@ -186,6 +186,7 @@ fn marks(kind: &str, app: &TcXstats) -> Option<u32> {
         "red" => word(3),
         "pie" => word(9),
         "cake" => cake_marks(&bytes),
+        "dualpi2" => word(6),
         _ => None,
     }
 }

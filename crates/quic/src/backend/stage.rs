@@ -203,7 +203,8 @@ impl<P: Clone> Stage<P> {
         ect: bool,
         held: Option<u64>,
     ) {
-        let datagram = Datagram { id: self.store.put(cargo), flow: flow as u32, wire, hop: 0, ect, ce: false };
+        let ect_1 = ect && self.setup.flows[flow].host.l4s;
+        let datagram = Datagram { id: self.store.put(cargo), flow: flow as u32, wire, hop: 0, ect, ect_1, ce: false };
         let mut observer = TallyObserver {
             tally: &mut self.tally,
             store: &mut self.store,

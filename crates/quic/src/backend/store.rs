@@ -42,6 +42,8 @@ pub struct Datagram {
     pub hop: u8,
     /// True if it may be marked.
     pub ect: bool,
+    /// True if an L4S link takes it for one of its own: ECT(1) on the path. A stack sends ECT(0) and gets that back.
+    pub ect_1: bool,
     /// True if it is CE-marked.
     pub ce: bool,
 }
@@ -65,6 +67,9 @@ impl LinkPacket for Queued {
     }
     fn ect(&self) -> bool {
         self.0.ect
+    }
+    fn is_l4s(&self) -> bool {
+        self.0.ect_1 || self.0.ce
     }
     fn mark_ce(&mut self) {
         self.0.ce = true;

@@ -76,9 +76,9 @@ pub(super) const ECN_BESIDE_NONE: Refusal = Refusal {
 };
 
 pub(super) const ACCURATE_ECN: Refusal = Refusal {
-    on: NOT_SIM,
+    on: KERNEL,
     values: "accurate and l4s",
-    why: "only the simulator's receiver reports the number of marked packets",
+    why: "a host's setting would change for all its connections; run it on sim, uml or a QUIC stack",
     holds: |setup| flow(setup, |flow| flow.host.accurate_ecn.then(|| "accurate feedback".to_owned())),
     example: &["--flow", "cubic,ecn=l4s"],
 };

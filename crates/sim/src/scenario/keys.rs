@@ -197,7 +197,7 @@ scenario_keys! {
     aqm: AqmSpec = AqmSpec::default();
     Condition "AQM", default "droptail", set |scenario, text| scenario.aqm = text.parse()?;
     example &["--aqm", "codel"];
-    refused &[GENTLE_RED, DUALPI2, FQ];
+    refused &[GENTLE_RED, COUPLING, FQ];
 
     /// Token-bucket policer in front of the queue, as in rate=10mbit,burst=125kB
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -376,12 +376,14 @@ const GENTLE_RED: Refusal = Refusal {
     example: &["--aqm", "red:gentle", "--buffer", "4bdp"],
 };
 
-const DUALPI2: Refusal = Refusal {
+const COUPLING: Refusal = Refusal {
     on: UML,
-    values: "dualpi2",
-    why: "this kernel has no dualpi2, which Linux has from 6.17 on",
-    holds: |setup| link(setup, |link| matches!(&link.aqm, Aqm::DualPi2(_)), "dualpi2"),
-    example: &["--aqm", "dualpi2"],
+    values: "dualpi2 with a fraction as coupling",
+    why: "the kernel's coupling is a whole number",
+    holds: |setup| {
+        link(setup, |link| matches!(&link.aqm, Aqm::DualPi2(config) if config.coupling.fract() != 0.0), "coupling")
+    },
+    example: &["--aqm", "dualpi2:coupling=1.5"],
 };
 
 const FQ: Refusal = Refusal {

@@ -10,7 +10,8 @@ use bbrlab_sim::path::Direction;
 use bbrlab_sim::setup::{FlowSetup, HostSetup, Rwnd, Setup};
 
 use super::{
-    AMPLE, BUCKET_ROOM, ENDLESS, ETHERNET, Endpoints, Plan, SEND_BUFFER, TSO_MAX, fifo, loss, percent, rate, time,
+    AMPLE, BUCKET_ROOM, ENDLESS, ETHERNET, Endpoints, Plan, SEND_BUFFER, TSO_MAX, fifo, loss, percent, rate, tcp_ecn,
+    time,
 };
 
 /// First address of hosts with flows in the other direction, behind those of the backend's most flows.
@@ -51,7 +52,7 @@ pub(super) struct SenderKind {
 pub(super) struct ReceiverKind {
     place: Place,
     rwnd: Rwnd,
-    ecn: bool,
+    ecn: u8,
     /// First flow of the host, if hosts are to differ in their addresses.
     owner: Option<usize>,
 }
@@ -89,7 +90,8 @@ impl Plan {
             let [sender, receiver] = ends.map(|(place, owner)| (place, has_cake.then_some(owner)));
             let access = flow.access.map(|access| (access.rate, access.buffer, index));
             let sender = SenderKind { place: sender.0, host: flow.host, access, owner: sender.1 };
-            let receiver = ReceiverKind { place: receiver.0, rwnd: flow.rwnd, ecn: flow.host.ecn, owner: receiver.1 };
+            let receiver =
+                ReceiverKind { place: receiver.0, rwnd: flow.rwnd, ecn: tcp_ecn(flow.host), owner: receiver.1 };
             let s = placed(&mut self.senders, sender);
             let r = placed(&mut self.receivers, receiver);
             self.ends.push(Endpoints {
@@ -165,8 +167,16 @@ impl Plan {
             }
             None => {}
         }
+        if kind.host.l4s {
+            // Linux sends ECT(0) whatever the congestion control; this makes it ECT(1) as the packet leaves the host.
+            let _ = writeln!(
+                self.discipline(&name),
+                "qdisc add dev {name} clsact\nfilter add dev {name} egress protocol ip u32 match ip tos 2 3 \
+                 action pedit munge ip dsfield set 1 retain 3 pipe csum ip4h"
+            );
+        }
         self.sysctl(&name, "ipv4/tcp_no_metrics_save", 1);
-        self.sysctl(&name, "ipv4/tcp_ecn", u8::from(kind.host.ecn));
+        self.ecn(&name, tcp_ecn(kind.host));
         self.sysctl(&name, "ipv4/tcp_wmem", format!("4096 {SEND_BUFFER} {AMPLE}"));
     }
 
@@ -184,7 +194,7 @@ impl Plan {
             Rwnd::Unlimited | Rwnd::Fixed(_) => format!("4096 {AMPLE} {AMPLE}"),
         };
         self.sysctl(&name, "ipv4/tcp_rmem", window);
-        self.sysctl(&name, "ipv4/tcp_ecn", u8::from(kind.ecn));
+        self.ecn(&name, kind.ecn);
     }
 
     /// Lets the hosts at each end send and receive, as those at the other do.

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use bbrlab_sim::link::{Aqm, LinkConfig, Service};
 
+use super::super::dualpi2::DualPi2Queue;
 use super::{BUCKET_ROOM, ENDLESS, ETHERNET, Plan, cake, child, fifo, loss, rate};
 
 /// Name of the device pair before the reverse direction's serialiser.
@@ -138,6 +139,7 @@ impl Plan {
         let shaper = self.shaper(devices, link, "add");
         let queue = child(&devices.entry, link);
         let serialiser = serialiser(devices, link, "add");
+        self.dualpi2.extend(DualPi2Queue::of(link, &devices.before, devices.entry.clone()));
         let _ = writeln!(self.discipline(&devices.before), "{shaper}\n{queue}");
         let _ = writeln!(self.discipline(&devices.behind), "{serialiser}");
     }
