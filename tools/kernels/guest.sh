@@ -76,6 +76,13 @@ check "default, and a transfer outlives the unload" "bbrlab host load bbr3-linux
     bbrlab watch --once --json > watch; grep -q '\"v3\"' watch
     bbrlab host unload v3; kill -0 \$transfer; wait \$transfer; grep sender long; $nothing_left"
 check "run on this kernel" "bbrlab run --on kernel --rate 10mbit --rtt 40ms --duration 4s --flow bbr3-linux --flow bbr1,program=bbrlab --flow cubic; $nothing_left"
+if bbrlab doctor | grep -q 'yes  accurate ECN'; then
+    check "Prague and DCTCP get marks, Prague beside CUBIC in DualPI2" "
+        bbrlab run --on kernel --rate 10mbit --rtt 20ms --buffer 500p --aqm dualpi2 --flow prague --flow cubic --duration 10s | tee prague
+        bbrlab run --on kernel --rate 10mbit --rtt 20ms --buffer 500p --aqm codel:ecn,ce=2ms --flow dctcp,program=bbrlab --duration 6s --json dctcp.json
+        python3 -c 'import json; run = json.load(open(\"dctcp.json\")); assert run[\"bottleneck\"][\"marks\"] > 10 and not run[\"bottleneck\"][\"drops\"], run[\"bottleneck\"]'
+        $nothing_left"
+fi
 check "what a killed run registered is gone after the next command" "
     bbrlab run --on kernel --rate 10mbit --rtt 40ms --duration 60s --flow bbr3-linux > /dev/null 2>&1 & run=\$!
     trap 'kill -9 \$run' EXIT

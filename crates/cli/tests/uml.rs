@@ -114,6 +114,21 @@ fn a_policer_drops_what_exceeds_its_rate() {
 }
 
 #[test]
+#[ignore = "needs the kernel of make uml"]
+fn acks_and_an_upload_share_the_link_of_the_reverse_direction() {
+    let path = ["--rate", "20mbit", "--rtt", "20ms", "--duration", "10s"];
+    let slow = result(&[&path[..], &["--up", "rate=200kbit,buffer=50p", "--flow", "reno"]].concat());
+    // 20 Mbit/s of data need 0.43 Mbit/s of ACKs. Fifty of 66 bytes, without SACK blocks, wait for 132 ms.
+    let up = &slow["up"];
+    assert!(up["utilisation"].as_f64().unwrap() > 0.9 && up["drops"].as_u64().unwrap() > 100, "{up}");
+    assert!((130.0..134.0).contains(&up["queue_ms"]["p50"].as_f64().unwrap()), "{up}");
+    let flows = ["--up", "rate=5mbit,buffer=30p", "--flow", "cubic", "--flow", "cubic,direction=up"];
+    let both = result(&[&path[..], &flows].concat());
+    let goodput = |flow: usize| both["flows"][flow]["goodput_bps"].as_f64().unwrap();
+    assert!((4.2e6..4.8e6).contains(&goodput(1)) && goodput(0) > 10e6, "{} {}", goodput(0), goodput(1));
+}
+
+#[test]
 fn what_a_kernel_cannot_express_is_refused_in_one_line() {
     if bbrlab(&["run", "--on", "uml", "--duration", "1s", "--flow", "fixed"]).status.code() != Some(2) {
         panic!("a kernel has no fixed window");
@@ -122,6 +137,7 @@ fn what_a_kernel_cannot_express_is_refused_in_one_line() {
         &["--ack-aggregation", "20ms"][..],
         &["--flow", "bbr1,pacing_gain_up=1.5"],
         &["--reorder", "1%"],
+        &["--up", "rate=1mbit,ack_filter"],
         &["--buffer", "4bdp", "--schedule", "10s:buffer=100p"],
         &["--buffer", "100p", "--schedule", "10s:buffer=50p;20s:buffer=50ms"],
     ] {
@@ -131,8 +147,8 @@ fn what_a_kernel_cannot_express_is_refused_in_one_line() {
     }
 }
 
-/// Eleven scenarios, one for each source of random numbers, each as short as possible.
-const SCENARIOS: [&str; 11] = [
+/// Twelve scenarios, one for each source of random numbers, each as short as possible.
+const SCENARIOS: [&str; 12] = [
     "--rate 20mbit --rtt 20ms --loss 1% --flow bbr1",
     "--rate 20mbit --rtt 20ms --buffer 1bdp --flow bbr1 --flow cubic@500ms",
     "--rate 20mbit --rtt 30ms --aqm fq_codel --flow bbr1*3 --flow cubic,request=30kB/50ms",
@@ -144,6 +160,7 @@ const SCENARIOS: [&str; 11] = [
     "--rate 20mbit --rtt 20ms --schedule 1s:rate=10mbit,loss=2%;2s:rtt=60ms --flow bbr1 --flow cubic",
     "--rate 50mbit --rtt 20ms --policer rate=10mbit,burst=30kB --loss ge:1%,20% --flow bbr1",
     "--rate 20mbit --rtt 20ms --ack-loss 10% --duplicate 1% --flow bbr1 --flow cubic,request=20kB/10ms",
+    "--rate 20mbit --rtt 20ms --ack-loss 1% --up rate=2mbit,buffer=50p,aqm=fq_codel --flow bbr1 --flow cubic,direction=up",
 ];
 
 /// Packets of a run, as written to a file, and its figures.

@@ -33,7 +33,7 @@ pub struct Interface {
     pub has_casts: bool,
     /// Each ACK's number of packets with a CE mark.
     pub counts_marks: bool,
-    /// A congestion control may ask for accurate ECN (Linux 7.0).
+    /// Hosts can negotiate accurate ECN, and a congestion control can ask for it (Linux 7.0).
     pub has_accurate_ecn: bool,
 }
 
@@ -68,8 +68,11 @@ impl Interface {
             has_map_iterator: has_struct("bpf_iter__bpf_map_elem"),
             has_casts: types.type_by_name::<Func<'_>>("bpf_rdonly_cast").is_some(),
             counts_marks: has_member("rate_sample", "delivered_ce"),
-            // The flags that a congestion control sets are in no type; this member came with them.
-            has_accurate_ecn: has_member("tcp_sock", "accecn_fail_mode"),
+            // The flags that a congestion control sets are in no type. Linux 6.18 has the counters, and negotiates nothing; this value
+            // came with the rest.
+            has_accurate_ecn: types.type_by_name::<Enum<'_>>("tcp_accecn_option").is_some_and(|options| {
+                options.iter().any(|one| one.name == Some("TCP_ACCECN_OPTION_PERSIST".as_ref()))
+            }),
         }
     }
 }

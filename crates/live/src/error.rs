@@ -190,7 +190,7 @@ pub enum Error {
         since: (u32, u32),
     },
     /// This host's kernel has no accurate ECN.
-    #[error("accurate ECN needs Linux 6.18 or later; leave out ecn=accurate and ecn=l4s, or run it on sim or uml")]
+    #[error("accurate ECN needs Linux 7.0 or later; leave out ecn=accurate and ecn=l4s, or run it on sim or uml")]
     NoAccurateEcn,
     /// The kernel named by the environment has no `dualpi2`.
     #[error(

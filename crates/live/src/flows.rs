@@ -72,7 +72,7 @@ pub trait Path {
 pub struct PathCounters {
     /// Per flow: its counters, and the newest RTT in µs.
     pub flows: Vec<(Count, u32)>,
-    /// Per link.
+    /// Per link; the one of `up` comes last.
     pub links: Vec<LinkCounters>,
 }
 
@@ -102,12 +102,12 @@ pub struct DriverOutput {
     pub trace: Trace,
     /// Per flow.
     pub flows: Vec<FlowOutput>,
-    /// The links at the start of measurement, and at the end.
+    /// The links at the start of measurement, and at the end; the one of `up` comes last.
     pub links: (Vec<LinkCounters>, Vec<LinkCounters>),
     /// Capacity of each link during measurement, in bits.
     pub capacity_bits: Vec<f64>,
-    /// Queueing delay of the bottleneck on the sampling grid during measurement, ns: backlog over rate.
-    pub queue_delay: Histogram,
+    /// Queueing delay of each link on the sampling grid during measurement, ns: backlog over rate.
+    pub queue_delays: Vec<Histogram>,
 }
 
 /// Data collected at one flow's two ends.
@@ -222,6 +222,8 @@ impl<'a> Driver<'a> {
             last_state: None,
         };
         let flows = setup.flows.len();
+        let links = || setup.links.iter().chain(setup.up.as_deref());
+        let count = links().count();
         Ok(Self {
             setup,
             ends,
@@ -232,31 +234,25 @@ impl<'a> Driver<'a> {
             flows: (0..flows).map(|_| live()).collect(),
             block: vec![0; BLOCK],
             low_water,
-            seen: PathCounters {
-                flows: vec![Default::default(); flows],
-                links: vec![Default::default(); setup.links.len()],
-            },
+            seen: PathCounters { flows: vec![Default::default(); flows], links: vec![Default::default(); count] },
             driven: DriverOutput {
                 trace: Trace {
                     t_ns: Vec::new(),
                     flows: vec![FlowTrace::default(); flows],
                     links: vec![LinkTrace::default(); setup.links.len()],
-                    up: None,
+                    up: setup.up.as_ref().map(|_| Box::default()),
                     probe: Vec::new(),
                 },
                 flows: vec![FlowOutput::default(); flows],
-                capacity_bits: vec![0.0; setup.links.len()],
+                capacity_bits: vec![0.0; count],
+                queue_delays: vec![Histogram::default(); count],
                 ..DriverOutput::default()
             },
             grid: setup.sample.unwrap_or(OWN_GRID),
             next_sample: Time::ZERO,
             next_change: 0,
             measuring: false,
-            rates: setup
-                .links
-                .iter()
-                .map(|link| (link.service.nominal_rate().as_bits_per_sec() as f64, Time::ZERO))
-                .collect(),
+            rates: links().map(|link| (link.service.nominal_rate().as_bits_per_sec() as f64, Time::ZERO)).collect(),
         })
     }
 
@@ -404,6 +400,8 @@ impl<'a> Driver<'a> {
             let index = usize::from(port.saturating_sub(FIRST_PORT));
             let Some(setup) = self.setup.flows.get(index) else { continue };
             recv_socket::settle_window(setup, &fd)?;
+            // CAKE sorts ACKs too.
+            socket::set_dscp(&fd, setup.dscp)?;
             socket::set_low_water(&fd, recv_socket::low_water(setup, self.low_water, 0))?;
             self.epoll.add(&fd, EpollEvent::new(EpollFlags::EPOLLIN, index as u64 * ENDS + 1))?;
             self.flows[index].receiver = Some(fd);
@@ -531,14 +529,14 @@ impl<'a> Driver<'a> {
                 );
             }
         }
-        for (column, link) in self.driven.trace.links.iter_mut().zip(&self.seen.links).filter(|_| recorded) {
+        let columns = self.driven.trace.links.iter_mut().chain(self.driven.trace.up.as_deref_mut());
+        for (column, link) in columns.zip(&self.seen.links).filter(|_| recorded) {
             columns::push_link(column, link);
         }
-        if self.measuring
-            && let Some(link) = self.seen.links.get(self.setup.bottleneck).filter(|link| link.rate_bps > 0)
-        {
+        let delays = self.driven.queue_delays.iter_mut().zip(&self.seen.links);
+        for (delay, link) in delays.filter(|(_, link)| self.measuring && link.rate_bps > 0) {
             let ns = u128::from(link.queue_bytes) * 8_000_000_000 / u128::from(link.rate_bps);
-            self.driven.queue_delay.add(u64::try_from(ns).unwrap_or(u64::MAX));
+            delay.add(u64::try_from(ns).unwrap_or(u64::MAX));
         }
         Ok(())
     }

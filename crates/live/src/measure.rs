@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{Rate, Span, Time};
+use bbrlab_sim::metrics::QueueDelay;
 use bbrlab_sim::record::Output;
-use bbrlab_sim::record::summary::{FlowCounts, LinkCounts, NS_TO_MS, summarise};
+use bbrlab_sim::record::summary::{FlowCounts, LinkCounts, NS_TO_MS, summarise, up_link};
 use bbrlab_sim::setup::Setup;
 
 use crate::flows::{DriverOutput, FlowOutput, LinkCounters};
@@ -23,23 +24,29 @@ pub fn output(setup: &Setup, on: &str, mut driven: DriverOutput, meter: &Meter) 
     }
     let flows: Vec<FlowCounts<'_>> =
         driven.flows.iter().zip(meter.flows()).map(|(driven, meter)| flow_counts(driven, meter)).collect();
-    let result = summarise(setup, on, setup.duration, &flows, &link_counts(setup, &driven, meter));
+    let bottleneck = link_counts(setup, &driven, setup.bottleneck, meter.queue_delay.as_ref());
+    let mut result = summarise(setup, on, setup.duration, &flows, &bottleneck);
+    let up = setup.up.as_ref().map(|_| link_counts(setup, &driven, setup.links.len(), None));
+    // No backend but the simulator filters ACKs.
+    result.up = up.map(|link| Box::new(up_link(&link, 0)));
     Output { result, trace: driven.trace, packets: Default::default() }
 }
 
-fn link_counts(setup: &Setup, driven: &DriverOutput, meter: &Meter) -> LinkCounts {
-    let at = |links: &[LinkCounters]| links.get(setup.bottleneck).copied().unwrap_or_default();
+/// Counts of one link over the measured time; `departures` is its queueing delay, if departing packets were observed.
+fn link_counts(setup: &Setup, driven: &DriverOutput, link: usize, departures: Option<&QueueDelay>) -> LinkCounts {
+    let at = |links: &[LinkCounters]| links.get(link).copied().unwrap_or_default();
     let (before, after) = (at(&driven.links.0), at(&driven.links.1));
     LinkCounts {
         arrivals: after.arrivals - before.arrivals,
         drops: after.drops - before.drops,
         marks: after.marks - before.marks,
         departed_bytes: after.departed_bytes - before.departed_bytes,
-        capacity_bytes: driven.capacity_bits.get(setup.bottleneck).map_or(0.0, |bits| bits / BITS as f64),
+        capacity_bytes: driven.capacity_bits.get(link).map_or(0.0, |bits| bits / BITS as f64),
         packets: after.departed_packets,
-        queue_ms: match &meter.queue_delay {
-            Some(delay) => delay.distribution(setup.duration, NS_TO_MS),
-            None => driven.queue_delay.distribution(NS_TO_MS),
+        queue_ms: match (departures, driven.queue_delays.get(link)) {
+            (Some(delay), _) => delay.distribution(setup.duration, NS_TO_MS),
+            (None, Some(delay)) => delay.distribution(NS_TO_MS),
+            (None, None) => Default::default(),
         },
     }
 }

@@ -83,15 +83,21 @@ pub fn dial(dial: Dial<'_>) -> io::Result<OwnedFd> {
     let fd = tcp_socket()?;
     setsockopt(&fd, sockopt::ReuseAddr, &true)?;
     set_raw(fd.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_CONGESTION, dial.cc.as_bytes())?;
-    if dial.dscp > 0 {
-        set_int(&fd, libc::IPPROTO_IP, libc::IP_TOS, i32::from(dial.dscp) << ECN_BITS)?;
-    }
+    set_dscp(&fd, dial.dscp)?;
     setsockopt(&fd, sockopt::TcpMaxSeg, &(dial.mss + TIMESTAMPS))?;
     bind(fd.as_raw_fd(), &SockaddrIn::from(dial.from))?;
     match connect(fd.as_raw_fd(), &SockaddrIn::from(dial.to)) {
         Ok(()) | Err(nix::errno::Errno::EINPROGRESS) => Ok(fd),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Sets the DSCP of a connection's packets, if it is not the default.
+pub fn set_dscp(fd: &OwnedFd, dscp: u8) -> io::Result<()> {
+    if dscp == 0 {
+        return Ok(());
+    }
+    set_int(fd, libc::IPPROTO_IP, libc::IP_TOS, i32::from(dscp) << ECN_BITS)
 }
 
 fn set_raw(fd: RawFd, level: i32, name: i32, value: &[u8]) -> io::Result<()> {

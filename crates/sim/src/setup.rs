@@ -394,9 +394,9 @@ impl Program {
 }
 
 impl Setup {
-    /// True if a link of its data has CAKE, which sees addresses and DSCPs.
+    /// True if a link has CAKE, which sees addresses and DSCPs.
     pub fn has_cake(&self) -> bool {
-        self.links.iter().any(|link| matches!(link.aqm, Aqm::Cake(_)))
+        self.links.iter().chain(self.up.as_deref()).any(|link| matches!(link.aqm, Aqm::Cake(_)))
     }
 
     /// Setup with one drop-tail link shared by all flows, nothing recorded, seed 1.

@@ -5,7 +5,7 @@ use bbrlab_core::{Span, Time};
 use bbrlab_sim::link::{Link, Verdict};
 use bbrlab_sim::path::{OneWay, Path, PathObserver, SojournTime};
 
-use super::packet::{ECN, ECT_0, BufferPool, Packet, Queued, Shape};
+use super::packet::{BufferPool, ECN, ECT_0, Packet, Queued, Shape};
 use super::self_check::CheckSamples;
 use crate::wire::{self, Tcp};
 

@@ -234,7 +234,8 @@ const CLASSIC_ECN_MAX: u8 = 2;
 
 /// The kernel's `tcp_ecn` for all flows. Those that ask for ECN by themselves need an end that accepts it.
 fn tcp_ecn(setup: &Setup) -> u8 {
-    let asked = setup.flows.iter().find(|flow| !flow.asks_for_ecn()).map(|flow| (flow.host.ecn, flow.host.accurate_ecn));
+    let asked =
+        setup.flows.iter().find(|flow| !flow.asks_for_ecn()).map(|flow| (flow.host.ecn, flow.host.accurate_ecn));
     let accepts = setup.flows.iter().any(FlowSetup::asks_for_ecn);
     let accepts_accurate = setup.flows.iter().any(|flow| flow.host.accurate_ecn && !flow.has_dctcp_receiver());
     match (asked, accepts_accurate) {

@@ -21,7 +21,10 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Sends data with the named congestion control, and reads all of it.
 pub fn transfer(congestion_control: &str) -> Result<()> {
     let fault = |source| Error::Io { what: congestion_control.to_owned(), source };
-    NetNs::new()?.run(|| {
+    let host = NetNs::new()?;
+    // Without it DCTCP would hand the connection over to Reno.
+    host.set_sysctl("ipv4/tcp_ecn", "1")?;
+    host.run(|| {
         let listener = TcpListener::bind("127.0.0.1:0").map_err(fault)?;
         let mut sender = TcpStream::connect(listener.local_addr().map_err(fault)?).map_err(fault)?;
         let (mut receiver, _) = listener.accept().map_err(fault)?;

@@ -1,4 +1,4 @@
-//! DualPI2 as the child of a token bucket, over netlink.
+//! DualPI2 as the child of a shaper, over netlink.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::io;
@@ -34,7 +34,7 @@ const OPTIONS: u16 = 2;
 /// Unit of alpha and beta, 1/s. Source: Linux `TCA_DUALPI2_ALPHA`.
 const PER_SECOND: f64 = 256.0;
 
-/// DualPI2 inside a device's token bucket. It is not a command, because the `tc` of Debian 12 and 13 has no `dualpi2`.
+/// DualPI2 inside a device's shaper. It is not a command, because the `tc` of Debian 12 and 13 has no `dualpi2`.
 #[derive(Clone, Debug)]
 pub struct DualPi2Queue {
     pub namespace: String,
@@ -52,7 +52,7 @@ impl DualPi2Queue {
     }
 }
 
-/// Replaces the queue of a token bucket.
+/// Replaces the queue of a shaper.
 pub(super) fn add(queue: &DualPi2Queue) -> Result<()> {
     let namespace = namespace_of(&queue.namespace)?;
     within(namespace.as_fd(), || ask(queue)).map_err(|source| match source.raw_os_error() {
@@ -67,7 +67,7 @@ fn ask(queue: &DualPi2Queue) -> io::Result<()> {
     socket.connect(&SocketAddr::new(0, 0))?;
     let mut message = TcMessage::default();
     message.header.index = nix::net::if_::if_nametoindex(queue.device.as_str())?.cast_signed();
-    message.header.parent = TcHandle { major: 1, minor: 0 };
+    message.header.parent = TcHandle { major: 1, minor: 1 };
     message.header.handle = TcHandle { major: 2, minor: 0 };
     message.attributes = vec![TcAttribute::Kind("dualpi2".into()), options(queue)];
     let mut header = NetlinkHeader::default();

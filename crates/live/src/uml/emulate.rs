@@ -1,7 +1,8 @@
 //! Runs any command of the host's file system inside User Mode Linux, behind the kernel's own path.
 //! It writes to the host's files only if that is allowed.
 //!
-//! With `data` up or both ways the command is on the sender's side of the path, with `data` down on the receiver's. Its
+//! With `data` up or both ways the command is on the sender's side of the path; with `data` down, or with a link of `up` for
+//! the command's own data, on the receiver's. Its
 //! output streams are files in the exchange directory, which the host reads while they grow; its input is empty.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
@@ -70,7 +71,7 @@ pub struct EmulateOutput {
 /// Rejects setups that the kernel's own path cannot express.
 pub fn refuse(setup: &Setup, direction: Direction) -> Result<()> {
     check(setup, direction)?;
-    if direction == Direction::Both && setup.links.iter().any(|link| link.policer.is_some()) {
+    if direction == Direction::Both && setup.up.is_none() && setup.links.iter().any(|link| link.policer.is_some()) {
         return Err(Error::PolicerBothWays);
     }
     plan(setup).map(drop)
@@ -87,14 +88,15 @@ pub(super) fn command_spec() -> Result<Option<CommandSpec>> {
 
 /// Runs the command; both ends are namespaces of this kernel.
 pub(super) fn run(spec: &CommandSpec, setup: &Setup) -> Result<EmulateOutput> {
-    let both = spec.direction == Direction::Both;
     let mut plan = plan(setup)?;
-    if both {
+    if spec.direction == Direction::Both {
         plan.mirror();
     }
     let [end] = plan.ends.as_slice() else { return Err(Error::NotTwoEnds) };
     let (mut client, mut server) = ((end.sender.clone(), end.from), (end.receiver.clone(), end.to));
-    if spec.direction == Direction::Down {
+    // With a link of `up`, the command's data crosses it, and the server's the others.
+    let has_up = spec.direction == Direction::Both && setup.up.is_some();
+    if spec.direction == Direction::Down || has_up {
         std::mem::swap(&mut client, &mut server);
     }
     devices::make(&plan)?;
@@ -110,7 +112,7 @@ pub(super) fn run(spec: &CommandSpec, setup: &Setup) -> Result<EmulateOutput> {
         variables.push((name.into(), at.to_string().into()));
     }
     devices::reseed()?;
-    follow(setup.schedule.clone(), plan, both)?;
+    follow(setup.schedule.clone(), plan)?;
     let command_spec =
         command::CommandSpec { command: spec.command.iter().map(text).collect(), server: spec.server.clone() };
     let around = Environment { bare: true, variables };
@@ -167,11 +169,10 @@ fn furnish(spec: &CommandSpec) -> Result<()> {
 }
 
 /// Applies a schedule from now on, on a thread of its own.
-fn follow(schedule: Vec<Change>, mut plan: Plan, both: bool) -> Result<()> {
+fn follow(schedule: Vec<Change>, mut plan: Plan) -> Result<()> {
     let mut asked = Vec::new();
     for change in schedule {
-        let lines = if both { plan.change_both(&change) } else { plan.change(&change) };
-        asked.push((change.at.as_nanos(), lines));
+        asked.push((change.at.as_nanos(), plan.change(&change)));
     }
     let mut changers: Vec<TcProcess> = Vec::new();
     for (namespace, _) in asked.iter().flat_map(|(_, lines)| lines) {

@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use super::devices::{EXCHANGE, TcProcess, make, namespace_of, reseed};
 use super::emulate::{self, EmulateOutput};
 use super::packets::PacketLog;
-use super::plan::{Plan, plan};
+use super::plan::{LinkDevices, Plan, plan};
 use super::qdisc::{Counters, QdiscCounters};
 use super::tap::{CapturedPacket, Tap};
 use crate::flows::{Endpoints, FIRST_PORT, LinkCounters, Path, PathCounters, drive};
@@ -145,9 +145,10 @@ struct KernelPath {
     log: Option<PacketLog>,
     senders: Vec<Tap>,
     receivers: Vec<Tap>,
-    counters: Vec<Counters>,
-    /// Per link: the devices through which data arrives, if there is a policer.
-    policed: Vec<bool>,
+    /// Counters of each link, with the name of its device; the link of `up` comes last.
+    counters: Vec<(Counters, String)>,
+    /// Per link: the devices through which packets arrive, if there is a policer.
+    policed: Vec<Option<Vec<String>>>,
     changers: Vec<TcProcess>,
     rates: Vec<u64>,
     /// Time zero of the run on the taps' real-time clock.
@@ -172,15 +173,19 @@ impl KernelPath {
             socket::within(fd.as_fd(), || Tap::open(namespace, incoming_only))
                 .map_err(Error::io(format!("tap in {namespace}")))
         };
-        let open = |index: usize| Counters::open(namespace_of(&format!("n{index}"))?).map_err(Error::io("netlink"));
+        let open = |devices: LinkDevices| -> Result<_> {
+            let counters = Counters::open(namespace_of(&devices.before)?).map_err(Error::io("netlink"))?;
+            Ok((counters, devices.entry))
+        };
+        let links = || setup.links.iter().chain(setup.up.as_deref());
         let named = |prefix: char| plan.namespaces.iter().filter(move |name| name.starts_with(prefix));
         Ok(Self {
             senders: named('s').map(|name| tap(name, false)).collect::<Result<_, _>>()?,
             receivers: named('r').map(|name| tap(name, true)).collect::<Result<_, _>>()?,
-            counters: (0..setup.links.len()).map(open).collect::<Result<_, _>>()?,
-            policed: setup.links.iter().map(|link| link.policer.is_some()).collect(),
+            counters: plan.bottlenecks().into_iter().map(open).collect::<Result<_, _>>()?,
+            policed: links().enumerate().map(|(nth, link)| link.policer.map(|_| plan.sources(nth))).collect(),
             changers,
-            rates: setup.links.iter().map(|link| link.service.nominal_rate().as_bits_per_sec()).collect(),
+            rates: links().map(|link| link.service.nominal_rate().as_bits_per_sec()).collect(),
             zero_ns: 0,
             log: PacketLog::open(FilePath::new(EXCHANGE)).map_err(Error::io("packets"))?,
             plan,
@@ -302,25 +307,23 @@ impl Path for KernelPath {
         }
         for (index, link) in seen.links.iter_mut().enumerate() {
             let fault = |source| Error::Io { what: format!("counters of link {}", index + 1), source };
-            let counters = &self.counters[index];
-            let device = format!("l{index}");
+            let (counters, device) = &self.counters[index];
             let counted = counters.read().map_err(fault)?.get(device.as_str()).copied().unwrap_or_default();
             *link = link_seen(&counted, self.rates[index]);
-            if self.policed[index] {
+            if let Some(sources) = &self.policed[index] {
                 // Packets that came in and never reached the queue were policed.
                 let received = counters.received().map_err(fault)?;
-                let came: u64 = received.iter().filter(|(name, _)| is_forward(name, &device)).map(|(_, n)| n).sum();
+                let came: u64 = received
+                    .iter()
+                    .filter(|(name, _)| sources.iter().any(|source| source == *name))
+                    .map(|(_, n)| n)
+                    .sum();
                 link.drops += came.saturating_sub(link.arrivals);
                 link.arrivals = link.arrivals.max(came);
             }
         }
         Ok(())
     }
-}
-
-/// True if data enters a router through this device: from a sender, or from the previous link.
-fn is_forward(name: &str, link: &str) -> bool {
-    name != link && (name.starts_with('s') || name.starts_with('e'))
 }
 
 fn link_seen(counted: &QdiscCounters, rate_bps: u64) -> LinkCounters {

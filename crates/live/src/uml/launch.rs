@@ -40,7 +40,7 @@ const HZ: u32 = 250;
 
 /// Series from which Linux has `dualpi2`, and accurate ECN.
 const DUALPI2: Series = (6, 17);
-const ACCURATE_ECN: Series = (6, 18);
+const ACCURATE_ECN: Series = (7, 0);
 
 /// Major and minor number of a kernel's version.
 type Series = (u32, u32);

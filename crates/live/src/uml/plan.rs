@@ -5,9 +5,18 @@
 //! s0 ─► n0 ─[tbf: rate, buffer]─► m0 ─[netem: serialiser, loss]─► n1 ─[netem: delay]─► r0
 //!  └──────────◄──────────────────◄────────────────────────────────────◄─[netem: delay, ACK loss]─┘
 //! ```
+//! With a link of `up` ACKs leave `n1` by that link, and each host has a delay line in front of it:
+//!
+//! ```text
+//! n1 ─► u0 ─[htb: rate, queue]─► u1 ─[netem: serialiser]─► u2 ─► n0 ─[netem: delay]─► s0
+//! ```
+//! Uploads have their sender on the right and their receiver on the left.
 //! A token bucket of one packet releases a packet when its service begins; the serialiser behind it adds the packet's
 //! own serialisation time. So the packets in the bucket's queue are those in [`bbrlab_sim::link`]'s queue.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
+
+mod hosts;
+mod link;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -15,12 +24,15 @@ use std::net::Ipv4Addr;
 
 use bbrlab_core::{Rate, Span};
 use bbrlab_sim::link::{Aqm, Buffer, Cake, LinkConfig, Loss, Service, Tins};
-use bbrlab_sim::setup::{Change, ChangeKind, FlowSetup, HostSetup, Rwnd, Setup};
+use bbrlab_sim::setup::{Change, ChangeKind, FlowSetup, Setup};
 
 use super::dualpi2::DualPi2Queue;
 use crate::Result;
 use crate::backends::check;
 use bbrlab_sim::backend::Backend;
+use hosts::{ReceiverKind, SenderKind};
+pub use link::LinkDevices;
+use link::{UP_NAMESPACES, change_buffer, change_loss};
 
 /// Bytes of the Ethernet header, which queueing disciplines count as our links do.
 const ETHERNET: u32 = 14;
@@ -45,32 +57,6 @@ const PACKET_MEMORY: u64 = 2280;
 const ACCURATE_ECN: u8 = 3;
 /// MAC address of both ends of a device pair, so that no ARP is needed.
 const MAC: &str = "02:00:00:00:00:01";
-
-/// Senders on the same host.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct SenderKind {
-    first_link: usize,
-    host: HostSetup,
-    /// The kernel's `tcp_ecn`.
-    ecn: u8,
-    /// Rate and buffer of an access link, and the flow that owns it: each flow has its own.
-    access: Option<(Rate, Buffer, usize)>,
-    /// The flow that owns it, if flows are to differ in their addresses.
-    owner: Option<usize>,
-}
-
-/// Receivers on the same host.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct ReceiverKind {
-    last_link: usize,
-    /// The flow's own RTT; `None` for the path's.
-    rtt: Option<Span>,
-    access_rtt: Span,
-    rwnd: Rwnd,
-    ecn: u8,
-    /// First flow of the host, if hosts are to differ in their addresses.
-    owner: Option<usize>,
-}
 
 /// Namespaces of one flow's two ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,6 +90,10 @@ pub struct Plan {
     senders: Vec<SenderKind>,
     receivers: Vec<ReceiverKind>,
     links: Vec<LinkConfig>,
+    /// Link of the reverse direction, if it has one of its own.
+    up: Option<LinkConfig>,
+    /// True if each link has a bottleneck in the reverse direction too.
+    is_mirrored: bool,
     mtu: u32,
     path_rtt: Span,
     ack_loss: Loss,
@@ -117,6 +107,7 @@ pub fn plan(setup: &Setup) -> Result<Plan> {
     let mtu = setup.flows.iter().map(|flow| flow.mss + HEADERS).max().unwrap_or(MTU_MIN).max(MTU_MIN);
     let mut plan = Plan {
         links: setup.links.clone(),
+        up: setup.up.as_deref().cloned(),
         mtu,
         path_rtt: setup.path.rtt,
         ack_loss: setup.path.ack_loss,
@@ -124,43 +115,9 @@ pub fn plan(setup: &Setup) -> Result<Plan> {
         duplicate: setup.path.duplicate,
         ..Plan::default()
     };
-    let has_cake = setup.has_cake();
-    for (index, flow) in setup.flows.iter().enumerate() {
-        let is_same_host = |other: &FlowSetup| other.shared_host == flow.shared_host;
-        let first = flow.shared_host.and_then(|_| setup.flows.iter().position(is_same_host)).unwrap_or(index);
-        let access = flow.access.map(|access| (access.rate, access.buffer, index));
-        let (ecn, owner) = (tcp_ecn(flow), has_cake.then_some(index));
-        let sender = SenderKind { first_link: flow.links.0, host: flow.host, ecn, access, owner };
-        let receiver = ReceiverKind {
-            last_link: flow.links.1,
-            rtt: flow.rtt,
-            access_rtt: flow.access.map_or(Span::ZERO, |access| access.rtt),
-            rwnd: flow.rwnd,
-            ecn,
-            owner: has_cake.then_some(first),
-        };
-        let s = place(&mut plan.senders, sender);
-        let r = place(&mut plan.receivers, receiver);
-        plan.ends.push(Endpoints {
-            sender: format!("s{s}"),
-            receiver: format!("r{r}"),
-            from: address(1, s),
-            to: address(2, r),
-        });
-    }
+    plan.place_flows(setup);
     plan.write();
     Ok(plan)
-}
-
-fn place<T: PartialEq>(all: &mut Vec<T>, one: T) -> usize {
-    all.iter().position(|other| *other == one).unwrap_or_else(|| {
-        all.push(one);
-        all.len() - 1
-    })
-}
-
-fn address(side: u8, index: usize) -> Ipv4Addr {
-    Ipv4Addr::new(10, side, (index / 250) as u8, (index % 250 + 1) as u8)
 }
 
 /// Formats a rate for `tc`, which reads plain bits per second.
@@ -202,6 +159,9 @@ impl Plan {
             self.namespaces.extend([format!("n{index}"), format!("m{index}")]);
         }
         self.namespaces.push(format!("n{}", self.links.len()));
+        if self.up.is_some() {
+            self.namespaces.extend(UP_NAMESPACES.map(str::to_owned));
+        }
         self.namespaces.extend((0..self.senders.len()).map(|s| format!("s{s}")));
         self.namespaces.extend((0..self.receivers.len()).map(|r| format!("r{r}")));
         for namespace in &self.namespaces {
@@ -210,6 +170,7 @@ impl Plan {
         for index in 0..self.links.len() {
             self.write_link(index);
         }
+        self.write_up();
         for index in 0..self.senders.len() {
             self.write_sender(index);
         }
@@ -260,215 +221,33 @@ impl Plan {
         self.sysctl(namespace, "ipv4/conf/all/rp_filter", 0);
     }
 
-    /// Adds router, bottleneck and serialiser.
-    fn write_link(&mut self, index: usize) {
-        let (before, behind, next) = (format!("n{index}"), format!("m{index}"), format!("n{}", index + 1));
-        let (link, exit) = (format!("l{index}"), format!("e{index}"));
-        self.pair(&link, &before, &behind);
-        self.pair(&exit, &behind, &next);
-        // Data goes to 10.2, ACKs to 10.1; hosts attached here have a longer prefix.
-        let _ = writeln!(self.address(&before), "route add 10.2.0.0/16 dev {link}");
-        let _ = writeln!(self.address(&behind), "route add 10.2.0.0/16 dev {exit}");
-        let _ = writeln!(self.address(&behind), "route add 10.1.0.0/16 dev {link}");
-        let _ = writeln!(self.address(&next), "route add 10.1.0.0/16 dev {exit}");
-        for namespace in [&before, &behind, &next] {
-            self.forwards(namespace);
-        }
-        let config = self.links[index].clone();
-        let queue = self.bottleneck(index, "add");
-        let child = child(&link, &config);
-        let police = config.policer.map(|policer| {
-            let (rate, burst) = (policer.rate.as_bits_per_sec(), policer.burst);
-            format!(
-                "qdisc add dev {link} clsact\nfilter add dev {link} egress matchall action police rate {rate}bit \
-                 burst {burst}b mtu {} conform-exceed drop/pipe\n",
-                self.mtu + ETHERNET,
-            )
-        });
-        let serialiser = self.serialiser(index, "add");
-        self.dualpi2.extend(DualPi2Queue::of(&config, &before, link));
-        let text = self.discipline(&before);
-        let _ = writeln!(text, "{queue}\n{child}");
-        text.push_str(&police.unwrap_or_default());
-        let _ = writeln!(self.discipline(&behind), "{serialiser}");
-    }
-
-    /// The token bucket of a link, or CAKE, which has its own.
-    fn bottleneck(&self, index: usize, verb: &str) -> String {
-        let link = &self.links[index];
-        let Service::Rate(at) = link.service else { return String::new() };
-        if let Aqm::Cake(config) = &link.aqm {
-            return format!("qdisc {verb} dev l{index} root handle 1: {}", cake(config, at, link.buffer));
-        }
-        let bucket = self.mtu + ETHERNET + BUCKET_ROOM;
-        format!("qdisc {verb} dev l{index} root handle 1: tbf rate {} burst {bucket}b limit 1000000000", rate(at),)
-    }
-
-    /// The serialiser: a packet's own serialisation time, and the loss behind it.
-    fn serialiser(&self, index: usize, verb: &str) -> String {
-        let link = &self.links[index];
-        let Service::Rate(at) = link.service else { return String::new() };
-        format!("qdisc {verb} dev e{index} root handle 1: netem limit {ENDLESS} rate {}{}", rate(at), loss(link.loss),)
-    }
-
-    fn write_sender(&mut self, index: usize) {
-        let kind = self.senders[index];
-        let (namespace, router, device) = (format!("s{index}"), format!("n{}", kind.first_link), format!("s{index}"));
-        let at = address(1, index);
-        self.pair(&device, &namespace, &router);
-        let super_packets = if kind.host.tso_max >= TSO_MAX {
-            String::new()
-        } else {
-            format!("link set dev {device} gso_max_size {}\n", kind.host.tso_max.max(self.mtu + ETHERNET))
-        };
-        let text = self.address(&namespace);
-        text.push_str(&super_packets);
-        let _ = writeln!(text, "address add {at}/32 dev {device}");
-        let _ = writeln!(text, "route add default dev {device} initcwnd {}", kind.host.initial_cwnd);
-        let _ = writeln!(self.address(&router), "route add {at}/32 dev {device}");
-        self.segmented.push((namespace.clone(), device.clone()));
-        let bucket = self.mtu + ETHERNET + BUCKET_ROOM;
-        match kind.access {
-            Some((at, buffer, _)) => {
-                let _ = writeln!(
-                    self.discipline(&namespace),
-                    "qdisc add dev {device} root handle 1: tbf rate {} burst {bucket}b limit 1000000000\n{}",
-                    rate(at),
-                    fifo(&device, buffer, "add"),
-                );
-            }
-            None if kind.host.pacing => {
-                let _ = writeln!(
-                    self.discipline(&namespace),
-                    "qdisc add dev {device} root fq flow_limit {ENDLESS} limit {ENDLESS}"
-                );
-            }
-            None => {}
-        }
-        if kind.host.l4s {
-            // Linux sends ECT(0) whatever the congestion control; this makes it ECT(1) as the packet leaves the host.
-            let _ = writeln!(
-                self.discipline(&namespace),
-                "qdisc add dev {device} clsact\nfilter add dev {device} egress protocol ip u32 match ip tos 2 3 \
-                 action pedit munge ip dsfield set 1 retain 3 pipe csum ip4h"
-            );
-        }
-        self.sysctl(&namespace, "ipv4/tcp_no_metrics_save", 1);
-        self.ecn(&namespace, kind.ecn);
-        self.sysctl(&namespace, "ipv4/tcp_wmem", format!("4096 {SEND_BUFFER} {AMPLE}"));
-        self.sysctl(&namespace, "ipv4/conf/all/rp_filter", 0);
-    }
-
-    fn write_receiver(&mut self, index: usize) {
-        let kind = self.receivers[index];
-        let (namespace, router, device) = (format!("r{index}"), format!("n{}", kind.last_link), format!("r{index}"));
-        let at = address(2, index);
-        self.pair(&device, &router, &namespace);
-        let _ = writeln!(self.address(&namespace), "address add {at}/32 dev {device}\nroute add default dev {device}");
-        let _ = writeln!(self.address(&router), "route add {at}/32 dev {device}");
-        let (forward, reverse) = (self.delay(index, "add"), self.delay_back(index, "add"));
-        let _ = writeln!(self.discipline(&router), "{forward}");
-        let _ = writeln!(self.discipline(&namespace), "{reverse}");
-        let window = match kind.rwnd {
-            Rwnd::Auto(bytes) => format!("4096 131072 {}", bytes.saturating_mul(2)),
-            Rwnd::Unlimited | Rwnd::Fixed(_) => format!("4096 {AMPLE} {AMPLE}"),
-        };
-        self.sysctl(&namespace, "ipv4/tcp_rmem", window);
-        self.ecn(&namespace, kind.ecn);
-        self.sysctl(&namespace, "ipv4/conf/all/rp_filter", 0);
-    }
-
-    /// Propagation delay of a receiver's flows: half in each direction.
-    fn rtt(&self, receiver: usize) -> Span {
-        let kind = &self.receivers[receiver];
-        kind.rtt.unwrap_or(self.path_rtt) + kind.access_rtt
-    }
-
-    fn delay(&self, index: usize, verb: &str) -> String {
-        let forward = Span::nanos(self.rtt(index).as_nanos() / 2);
-        // netem's jitter is symmetric around its delay; ours adds to it.
-        let jitter = match self.jitter {
-            Span::ZERO => format!("delay {}", time(forward)),
-            jitter => format!(
-                "delay {} {}",
-                time(forward + Span::nanos(jitter.as_nanos() / 2)),
-                time(Span::nanos(jitter.as_nanos() / 2))
-            ),
-        };
-        let duplicate =
-            if self.duplicate > 0.0 { format!(" duplicate {}", percent(self.duplicate)) } else { String::new() };
-        format!("qdisc {verb} dev r{index} root handle 1: netem limit {ENDLESS} {jitter}{duplicate}")
-    }
-
-    fn delay_back(&self, index: usize, verb: &str) -> String {
-        let rtt = self.rtt(index);
-        let reverse = Span::nanos(rtt.as_nanos() - rtt.as_nanos() / 2);
-        format!(
-            "qdisc {verb} dev r{index} root handle 1: netem limit {ENDLESS} delay {}{}",
-            time(reverse),
-            loss(self.ack_loss)
-        )
-    }
-
-    /// Makes the reverse path equal to the forward path: a bottleneck of its own, and receivers that send like senders.
+    /// Lets both ends send: with a bottleneck of each link in the reverse direction, unless that has a link of `up`.
     pub fn mirror(&mut self) {
-        for index in 0..self.links.len() {
-            let link = self.links[index].clone();
-            let forward =
-                [self.bottleneck(index, "add"), child(&format!("l{index}"), &link), self.serialiser(index, "add")];
-            let [queue, child, serialiser] = forward.map(|line| mirrored(index, &line));
-            self.dualpi2.extend(DualPi2Queue::of(&link, &format!("n{}", index + 1), format!("e{index}")));
-            let _ = writeln!(self.discipline(&format!("n{}", index + 1)), "{queue}\n{child}");
-            let _ = writeln!(self.discipline(&format!("m{index}")), "{serialiser}");
+        self.is_mirrored = self.up.is_none();
+        let mirrored = if self.is_mirrored { self.links.clone() } else { Vec::new() };
+        for (index, link) in mirrored.iter().enumerate() {
+            self.write_bottleneck(&LinkDevices::reverse(index), link);
         }
-        for index in 0..self.receivers.len() {
-            self.segmented.push((format!("r{index}"), format!("r{index}")));
-            self.sysctl(&format!("r{index}"), "ipv4/tcp_wmem", format!("4096 {SEND_BUFFER} {AMPLE}"));
-        }
-        for index in 0..self.senders.len() {
-            self.sysctl(&format!("s{index}"), "ipv4/tcp_rmem", format!("4096 131072 {AMPLE}"));
-        }
-    }
-
-    /// Commands for `tc` that apply a change of the schedule in both directions.
-    pub fn change_both(&mut self, change: &Change) -> Vec<(String, String)> {
-        let index = change.link;
-        let mut asked = self.change(change);
-        let behind = format!("n{}", index + 1);
-        let reverse = |(namespace, line): &(String, String)| {
-            let line_back = mirrored(index, line);
-            let namespace = if *namespace == format!("n{index}") { behind.clone() } else { namespace.clone() };
-            (line_back != *line).then_some((namespace, line_back))
-        };
-        let more: Vec<_> = asked.iter().filter_map(reverse).collect();
-        asked.extend(more);
-        asked
+        self.equip_both_ends();
     }
 
     /// Commands for `tc` that apply a change of the schedule, by namespace.
     pub fn change(&mut self, change: &Change) -> Vec<(String, String)> {
-        let index = change.link;
+        let directions = self.directions(change.link);
+        let Some(link) = self.links.get_mut(change.link) else { return Vec::new() };
         match change.what {
             ChangeKind::Rate(at) => {
-                self.links[index].service = Service::Rate(at);
-                let mut asked = vec![
-                    (format!("n{index}"), self.bottleneck(index, "change")),
-                    (format!("m{index}"), self.serialiser(index, "change")),
-                ];
-                if matches!(self.links[index].aqm, Aqm::DropTail) {
-                    // A changed token bucket gives its inner queue its own limit.
-                    let again = fifo(&format!("l{index}"), self.links[index].buffer, "change");
-                    asked.push((format!("n{index}"), again));
-                }
-                asked
+                link.service = Service::Rate(at);
+                let link = link.clone();
+                directions.iter().flat_map(|devices| self.change_rate(devices, &link)).collect()
             }
             ChangeKind::Buffer(buffer) => {
-                self.links[index].buffer = buffer;
-                vec![(format!("n{index}"), fifo(&format!("l{index}"), buffer, "change"))]
+                link.buffer = buffer;
+                directions.iter().map(|devices| change_buffer(devices, link)).collect()
             }
             ChangeKind::Loss(loss) => {
-                self.links[index].loss = loss;
-                vec![(format!("m{index}"), self.serialiser(index, "change"))]
+                link.loss = loss;
+                directions.iter().map(|devices| change_loss(devices, link)).collect()
             }
             ChangeKind::Rtt(rtt) => {
                 self.path_rtt = rtt;
@@ -480,32 +259,13 @@ impl Plan {
             }
         }
     }
-
-    fn change_delays(&self) -> Vec<(String, String)> {
-        let both = |index: usize| {
-            let router = format!("n{}", self.receivers[index].last_link);
-            [(router, self.delay(index, "change")), (format!("r{index}"), self.delay_back(index, "change"))]
-        };
-        (0..self.receivers.len()).flat_map(both).collect()
-    }
 }
 
-/// The same line for the reverse path's device: there packets enter a link at `e` and leave at `l`.
-fn mirrored(index: usize, line: &str) -> String {
-    let swap = |word: &str| match word.strip_prefix(['l', 'e']) {
-        Some(number) if number == index.to_string() => {
-            format!("{}{number}", if word.starts_with('l') { 'e' } else { 'l' })
-        }
-        _ => word.to_owned(),
-    };
-    line.split(' ').map(swap).collect::<Vec<_>>().join(" ")
-}
-
-/// A drop-tail queue inside a token bucket. The bucket only peeks at its head, so the whole limit is queue.
+/// A drop-tail queue inside a shaper. A token bucket only peeks at its head, so the whole limit is queue.
 fn fifo(device: &str, buffer: Buffer, verb: &str) -> String {
     match buffer {
-        Buffer::Packets(n) => format!("qdisc {verb} dev {device} parent 1: handle 2: pfifo limit {n}"),
-        Buffer::Bytes(n) => format!("qdisc {verb} dev {device} parent 1: handle 2: bfifo limit {n}"),
+        Buffer::Packets(n) => format!("qdisc {verb} dev {device} parent 1:1 handle 2: pfifo limit {n}"),
+        Buffer::Bytes(n) => format!("qdisc {verb} dev {device} parent 1:1 handle 2: bfifo limit {n}"),
     }
 }
 
@@ -529,9 +289,9 @@ fn cake(config: &Cake, at: Rate, buffer: Buffer) -> String {
     format!("cake bandwidth {} {tins} {hosts} rtt {} memlimit {memory}", rate(at), time(config.interval))
 }
 
-/// The discipline inside the token bucket, if `tc` has it.
+/// The discipline inside the shaper, if `tc` has it.
 fn child(device: &str, link: &LinkConfig) -> String {
-    let head = format!("qdisc add dev {device} parent 1: handle 2:");
+    let head = format!("qdisc add dev {device} parent 1:1 handle 2:");
     let limit = packets(link.buffer, u64::from(MTU_MIN));
     let ecn = |on: bool| if on { " ecn" } else { "" };
     match &link.aqm {

@@ -1,5 +1,6 @@
 //! CoDel: drops from the head once the waiting time has stayed above target for an interval, at an increasing rate.
-//! Source: RFC 8289 §5. Differs: as Linux does, `count` resumes within 16 intervals, and a mark counts as a drop.
+//! Source: RFC 8289 §5. Differs: as in Linux, `count` resumes within 16 intervals, a mark counts as a drop, and a backlog of at
+//! most an MTU is no standing queue, however small its packets are.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{Span, Time};
@@ -10,6 +11,9 @@ use super::{LinkPacket, Verdict};
 
 /// Intervals within which a new dropping state continues at the previous drop rate. Source: Linux `codel_impl.h`.
 const RESUME_INTERVALS: u64 = 16;
+
+/// Bytes of a full packet of Ethernet. Source: Linux `psched_mtu`, in `codel_should_drop`.
+pub(super) const MTU_BYTES: u32 = 1514;
 
 /// Packet source of a controller.
 pub(super) trait Source<P> {
@@ -35,13 +39,13 @@ pub(super) struct Codel<P> {
     config: CodelConfig,
     control: Control,
     fifo: Fifo<P>,
-    /// Largest packet so far: a backlog of at most that is not a standing queue.
+    /// The MTU, or the largest packet so far: a backlog of at most that is not a standing queue.
     max_packet: u32,
 }
 
 impl<P: LinkPacket> Codel<P> {
     pub fn new(config: CodelConfig) -> Self {
-        Self { config, control: Control::default(), fifo: Fifo::new(), max_packet: 0 }
+        Self { config, control: Control::default(), fifo: Fifo::new(), max_packet: MTU_BYTES }
     }
 
     pub fn fifo(&self) -> &Fifo<P> {
@@ -215,6 +219,23 @@ mod tests {
             }
         }
         (acted, sent)
+    }
+
+    #[test]
+    fn an_mtu_of_small_packets_is_no_standing_queue() {
+        // 66 bytes each: 22 fit into an MTU. One packet a second leaves, each far above target.
+        let dropped = |n: u64| {
+            let (mut codel, mut tally) = (Codel::new(CONFIG), Tally::default());
+            for _ in 0..n {
+                codel.enqueue(Entry { packet: packet(66), arrived: Time::ZERO }, Limit::NONE, &mut tally);
+            }
+            for s in 1..=n {
+                codel.dequeue(Time::ZERO + Span::secs(s), &mut tally);
+            }
+            tally.stats.drops
+        };
+        assert_eq!(dropped(22), 0);
+        assert!(dropped(30) > 0);
     }
 
     #[test]

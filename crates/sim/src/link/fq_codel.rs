@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use bbrlab_core::{Rng, Time};
 
-use super::codel::{Control, Source};
+use super::codel::{Control, MTU_BYTES, Source};
 use super::config::FqCodel as FqCodelConfig;
 use super::fifo::{Entry, Fifo, Limit, Tally};
 use super::{LinkPacket, Verdict};
@@ -58,7 +58,7 @@ impl<P: LinkPacket> FqCodel<P> {
             old: VecDeque::new(),
             packets: 0,
             bytes: 0,
-            max_packet: 0,
+            max_packet: MTU_BYTES,
         }
     }
 

@@ -220,14 +220,17 @@ pub(super) const KERNEL_TRANSPORT: Refusal = Refusal {
 
 pub(super) const UNEQUAL_HOST: Refusal = Refusal {
     on: UML,
-    values: "a host whose flows differ in RTT, last link, window or ECN, with cake",
+    values: "a host whose flows differ in direction, RTT, last link, window or ECN, with cake",
     why: "the kernel gives such flows different addresses",
     holds: |setup| {
         if !setup.has_cake() {
             return None;
         }
-        let end =
-            |flow: &FlowSetup| (flow.rtt, flow.access.map(|access| access.rtt), flow.links.1, flow.rwnd, flow.host.ecn);
+        // The user's end of an upload is its sender.
+        let end = |flow: &FlowSetup| {
+            let sender = flow.is_upload.then_some(flow.host);
+            (sender, flow.rtt, flow.access.map(|access| access.rtt), flow.links.1, flow.rwnd, flow.host.ecn)
+        };
         let first = |flow: &FlowSetup| setup.flows.iter().find(|other| other.shared_host == flow.shared_host).map(end);
         flow(setup, |flow| {
             flow.shared_host.filter(|_| first(flow) != Some(end(flow))).map(|host| format!("host {host}"))

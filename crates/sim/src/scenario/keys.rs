@@ -15,7 +15,7 @@ use super::schedule::Schedule;
 use super::support::{KERNEL, KERNELS, NOT_SIM, Refusal, STACKS, UML};
 use super::text::TextError;
 use super::units::{BitRate, BufferSize, Ratio, TimeSpan};
-use super::up::UpLink;
+use super::up::{ACK_FILTER, UP, UP_AQM, UP_BYTES, UpLink};
 use super::values::{AckHold, DemandLink, Jitter, LossModel, TokenBucket};
 use crate::backend::{Backend, kernel_cc};
 use crate::link::{AckAggregation, Aqm, Buffer, LinkConfig, Service};
@@ -213,7 +213,7 @@ scenario_keys! {
     #[serde(skip_serializing_if = "Option::is_none")]
     up: Option<UpLink> = None;
     Condition "LINK", default "", set |scenario, text| scenario.up = Some(text.parse()?);
-    refused &[UP];
+    refused &[UP, UP_AQM, UP_BYTES, ACK_FILTER];
 
     /// Hold ACKs and release them together, as in 20ms or 64KiB
     ack_aggregation: AckHold = AckHold::None;
@@ -400,14 +400,6 @@ const PROBE: Refusal = Refusal {
     why: "only the simulator sends probes; measure with ping or crusader behind `bbrlab emulate`",
     holds: |setup| setup.probe.map(|interval| format!("a probe every {} µs", interval.as_micros())),
     example: &["--probe", "20ms"],
-};
-
-const UP: Refusal = Refusal {
-    on: NOT_SIM,
-    values: "all",
-    why: "only the simulator has a queue on the reverse path",
-    holds: |setup| setup.up.as_ref().map(|up| format!("{} bit/s", up.service.nominal_rate().as_bits_per_sec())),
-    example: &["--up", "rate=1mbit"],
 };
 
 const HELD_ACKS: Refusal = Refusal {

@@ -1,4 +1,4 @@
-//! The key `up`: the link of the reverse direction, as text and as a link.
+//! The key `up`: the link of the reverse direction, as text and as a link, and the values that a backend refuses.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fmt;
@@ -11,10 +11,11 @@ use super::flow_options::FlowDirection;
 use super::keys::Scenario;
 use super::resolve::{Checked, buffer, buffer_bytes};
 use super::source::ScenarioError;
+use super::support::{NO_UP, Refusal, UML};
 use super::text::{TextError, as_text};
 use super::units::{BitRate, BufferSize, PACKET_BYTES, TimeSpan};
 use super::values::{AckHold, Options};
-use crate::link::LinkConfig;
+use crate::link::{Aqm, Buffer, LinkConfig};
 
 /// The link of the reverse direction: `rate=1mbit,buffer=50p,aqm=fq_codel`.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,6 +31,51 @@ pub struct UpLink {
 }
 
 const UP_FORM: &str = "rate=RATE[,buffer=SIZE][,ack_filter][,aqm=AQM], as in rate=1mbit,buffer=50p";
+
+pub(super) const UP: Refusal = Refusal {
+    on: NO_UP,
+    values: "all",
+    why: "this backend has no queue on the reverse path",
+    holds: |setup| setup.up.as_ref().map(|up| format!("{} bit/s", up.service.nominal_rate().as_bits_per_sec())),
+    example: &["--up", "rate=1mbit"],
+};
+
+pub(super) const UP_AQM: Refusal = Refusal {
+    on: UML,
+    values: "aqm=dualpi2, aqm=fq and aqm=red:gentle",
+    why: "the kernel has no such queue, or it is not compared yet",
+    holds: |setup| {
+        let name = match &setup.up.as_ref()?.aqm {
+            Aqm::DualPi2(_) => "dualpi2",
+            Aqm::Fq(_) => "fq",
+            Aqm::Red(red) if red.gentle => "red:gentle",
+            _ => return None,
+        };
+        Some(name.to_owned())
+    },
+    example: &["--up", "rate=1mbit,aqm=fq"],
+};
+
+pub(super) const UP_BYTES: Refusal = Refusal {
+    on: UML,
+    values: "a buffer in bytes, ms or bdp with codel, fq_codel or pie",
+    why: "these queues of Linux count packets, and an ACK is a small one; write the buffer in packets, as in buffer=100p",
+    holds: |setup| match setup.up.as_deref()? {
+        LinkConfig { buffer: Buffer::Bytes(n), aqm: Aqm::Codel(_) | Aqm::FqCodel(_) | Aqm::Pie(_), .. } => {
+            Some(format!("{n} bytes"))
+        }
+        _ => None,
+    },
+    example: &["--up", "rate=1mbit,buffer=1bdp,aqm=fq_codel"],
+};
+
+pub(super) const ACK_FILTER: Refusal = Refusal {
+    on: UML,
+    values: "ack_filter",
+    why: "CAKE's filter also removes ACKs with SACK blocks, which the simulator keeps",
+    holds: |setup| setup.up.as_ref().filter(|up| up.ack_filter).map(|_| "ack_filter".to_owned()),
+    example: &["--up", "rate=1mbit,ack_filter"],
+};
 
 impl FromStr for UpLink {
     type Err = TextError;

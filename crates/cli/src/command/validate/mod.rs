@@ -204,9 +204,10 @@ fn matrix(args: &ValidateArgs, on: Backend) -> Result<Vec<Case>, Error> {
             && args.only.as_deref().is_none_or(|text| name.contains(text))
             && args.every.is_none_or(|every| index.is_multiple_of(every as usize))
     };
-    // Our own algorithms only where they can be loaded.
+    // Our own algorithms only where they can be loaded, and a link of the reverse direction only where there is one.
     let can = |(_, scenario): &(usize, Scenario)| {
-        !scenario.name.starts_with(OURS) || scenario.resolve().is_ok_and(|setup| Runner::check(on, &setup).is_ok())
+        let is_special = scenario.name.starts_with(OURS) || scenario.up.is_some();
+        !is_special || scenario.resolve().is_ok_and(|setup| Runner::check(on, &setup).is_ok())
     };
     let cases: Vec<Case> = matrix
         .scenario
@@ -470,6 +471,28 @@ fn table(args: &ValidateArgs, cells: &[Cell]) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::Parser as _;
+
+    #[derive(clap::Parser)]
+    struct Command {
+        #[command(flatten)]
+        args: ValidateArgs,
+    }
+
+    #[test]
+    fn the_matrix_has_links_of_the_reverse_direction_where_a_backend_has_them() {
+        let with_up = |on: Backend| {
+            let args = Command::parse_from(["validate"]).args;
+            let cases = matrix(&args, on).unwrap();
+            for case in &cases {
+                let setup = case.scenario.scenario.resolve().unwrap();
+                assert!(Runner::check(on, &setup).is_ok(), "{} on {on}", case.name);
+            }
+            cases.iter().filter(|case| case.scenario.scenario.up.is_some()).count()
+        };
+        assert!(with_up(Backend::Uml) >= 5);
+        assert_eq!(with_up(Backend::Kernel), 0);
+    }
 
     #[test]
     fn what_the_kernel_cannot_play_is_drawn_again() {

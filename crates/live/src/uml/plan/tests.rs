@@ -30,3 +30,110 @@ fn without_cake_equal_flows_share_their_addresses() {
     assert_eq!((plan.ends[0].from, plan.ends[0].to), (plan.ends[1].from, plan.ends[1].to));
     assert!(plan.disciplines["n0"].contains(" tbf ") && plan.disciplines["n0"].contains(" codel "));
 }
+
+/// The commands of all namespaces that name a device.
+fn of_device(plan: &Plan, device: &str) -> Vec<String> {
+    let lines = plan.disciplines.values().flat_map(|text| text.lines());
+    lines.filter(|line| line.contains(&format!("dev {device} "))).map(str::to_owned).collect()
+}
+
+const UP: [(&str, &str); 4] =
+    [("rate", "20mbit"), ("rtt", "40ms"), ("buffer", "100p"), ("up", "rate=1mbit,buffer=50p")];
+
+#[test]
+fn the_link_of_the_reverse_direction_has_its_own_rate_and_queue() {
+    let plan = planned(&[&UP[..], &[("flow", "cubic"), ("ack_loss", "1%")]].concat());
+    assert_eq!(
+        of_device(&plan, "lup"),
+        [
+            "qdisc add dev lup root handle 1: htb default 1",
+            "class add dev lup parent 1: classid 1:1 htb rate 1000000bit burst 1b cburst 1b quantum 1514",
+            "qdisc add dev lup parent 1:1 handle 2: pfifo limit 50",
+        ]
+    );
+    assert_eq!(of_device(&plan, "eup"), ["qdisc add dev eup root handle 1: netem limit 10000000 rate 1000000bit"]);
+    // ACKs are lost before it, and delayed behind it.
+    assert_eq!(of_device(&plan, "a1"), ["qdisc add dev a1 root handle 1: netem limit 10000000 loss random 1.000000%"]);
+    for (host, router) in [("s0", "n0"), ("r0", "n1")] {
+        let line = format!("qdisc add dev {host} root handle 1: netem limit 10000000 delay 20000.000us");
+        assert_eq!(of_device(&plan, host), [line.as_str()]);
+        assert!(plan.disciplines[router].contains(&line));
+    }
+    let last = plan.bottlenecks().pop().unwrap();
+    assert_eq!((plan.bottlenecks().len(), last.before.as_str(), last.entry.as_str()), (2, "u0", "lup"));
+}
+
+#[test]
+fn no_packet_comes_back_over_a_link_of_the_other_direction() {
+    let plan = planned(&[&UP[..], &[("flow", "cubic")]].concat());
+    let back = |namespace: &str| {
+        let lines = plan.addresses[namespace].lines();
+        lines.filter(|line| line.starts_with("route add 10.1.")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(back("n1"), ["route add 10.1.0.0/16 dev a1"]);
+    assert_eq!(back("m0"), [""; 0]);
+    assert_eq!(back("u2"), ["route add 10.1.0.1/32 dev b0"]);
+    assert_eq!(back("n0"), ["route add 10.1.0.1/32 dev s0"]);
+}
+
+#[test]
+fn an_upload_sends_from_the_right_and_is_paced_there() {
+    let plan = planned(&[&UP[..], &[("flow", "cubic"), ("flow", "cubic,direction=up,pacing=on")]].concat());
+    let (down, up) = (&plan.ends[0], &plan.ends[1]);
+    let ends = |end: &Endpoints| (end.from.octets(), end.to.octets());
+    assert_eq!(ends(down), ([10, 1, 0, 1], [10, 2, 0, 1]));
+    assert_eq!(ends(up), ([10, 2, 100, 2], [10, 1, 100, 2]));
+    assert!(plan.addresses["n1"].contains("route add 10.2.100.2/32 dev s1"));
+    assert!(plan.addresses["u2"].contains("route add 10.1.100.2/32 dev b0"));
+    assert!(plan.disciplines["s1"].contains("root fq "));
+    // Its ACKs enter the link of the downloads' data beside those downloads.
+    assert_eq!(plan.sources(0), ["s0", "r1"]);
+}
+
+#[test]
+fn a_change_of_the_path_leaves_the_link_of_the_reverse_direction_as_it_is() {
+    let mut plan = planned(&[&UP[..], &[("flow", "cubic")]].concat());
+    let mut changed = |what| {
+        let asked = plan.change(&Change { at: bbrlab_core::Time::ZERO, link: 0, what });
+        asked.into_iter().map(|(namespace, line)| format!("{namespace}: {line}")).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        changed(ChangeKind::Rate(Rate::bits_per_sec(5_000_000))),
+        [
+            "n0: class change dev l0 parent 1: classid 1:1 htb rate 5000000bit burst 1b cburst 1b quantum 1514",
+            "m0: qdisc change dev e0 root handle 1: netem limit 10000000 rate 5000000bit",
+            "n0: qdisc change dev l0 parent 1:1 handle 2: pfifo limit 100",
+        ]
+    );
+    assert_eq!(
+        changed(ChangeKind::Rtt(Span::millis(60))),
+        [
+            "n0: qdisc change dev s0 root handle 1: netem limit 10000000 delay 30000.000us",
+            "n1: qdisc change dev r0 root handle 1: netem limit 10000000 delay 30000.000us",
+            "n1: qdisc change dev a1 root handle 1: netem limit 10000000",
+        ]
+    );
+}
+
+#[test]
+fn a_mirrored_link_changes_in_both_directions() {
+    let mut plan = planned(&[("rate", "20mbit"), ("rtt", "40ms"), ("buffer", "100p"), ("flow", "cubic")]);
+    plan.mirror();
+    let at = of_device(&plan, "e0");
+    assert!(
+        at.iter().any(|line| line.contains(" tbf rate 20000000bit")) && at.iter().any(|line| line.contains("pfifo"))
+    );
+    let what = ChangeKind::Buffer(Buffer::Packets(7));
+    let asked = plan.change(&Change { at: bbrlab_core::Time::ZERO, link: 0, what });
+    let line = |device| format!("qdisc change dev {device} parent 1:1 handle 2: pfifo limit 7");
+    assert_eq!(asked, [("n0".to_owned(), line("l0")), ("n1".to_owned(), line("e0"))]);
+}
+
+#[test]
+fn a_link_of_the_reverse_direction_is_not_mirrored() {
+    let mut plan = planned(&[&UP[..], &[("flow", "cubic")]].concat());
+    let before = plan.disciplines.clone();
+    plan.mirror();
+    assert_eq!(plan.disciplines, before);
+    assert_eq!(plan.segmented.len(), 2);
+}
