@@ -4,11 +4,11 @@
 
 use std::collections::BTreeMap;
 
-use bbrlab_bpf_shim::{CongestionOps, Cubic, Event, Flow, Input, Output, Parameters, Reno, Telemetry};
+use bbrlab_bpf_shim::{CongestionOps, Cubic, Dctcp, Event, Flow, Input, Output, Parameters, Reno, Telemetry};
 use bbrlab_core::concrete::{BbrAcd, BbrApg, BbrCpa, BbrS};
 use bbrlab_core::{
     AlgorithmConfig, State,
-    algorithms::{Bbr1, Bbr3, Davis, Draft06, Lab, LinuxV2, LinuxV3},
+    algorithms::{Bbr1, Bbr3, Davis, Draft06, Lab, LinuxV2, LinuxV3, Prague},
 };
 
 use super::calls::{Call, CallLog};
@@ -45,6 +45,8 @@ fn connection(algorithm: &str) -> Option<Box<dyn Connection>> {
         "davis" => of::<Davis>(),
         "cubic" => of::<Cubic>(),
         "reno" => of::<Reno>(),
+        "dctcp" => of::<Dctcp>(),
+        "prague" => of::<Prague>(),
         _ => None,
     }
 }

@@ -375,3 +375,22 @@ fn hystart_ends_slow_start_where_delay_rises() {
     }
     assert!(!flow.in_slow_start());
 }
+
+#[test]
+fn a_host_that_reduces_by_itself_gets_dctcps_threshold_for_marks_and_half_the_window_after_a_loss() {
+    let mut flow = LossBased::dctcp(&DctcpParams::default(), &init());
+    let round = |flow: &mut LossBased, nth: u64, marked: u64| {
+        let ack = Ack { una: nth * 100, next: nth * 100 + 100, delivered: nth * 100, ..Ack::default() };
+        flow.on_in_ack_event(&ack, marked);
+    };
+    // A tenth of the packets is marked in each round: α is .1, and a reduction takes a twentieth.
+    (1..200).for_each(|nth| round(&mut flow, nth, 10));
+    flow.set_window(HostWindow { cwnd: 100, cwnd_count: 0, ssthresh: 50 }, Rate::bytes_per_sec(1));
+    assert!((95..=97).contains(&flow.recalc_ssthresh()), "{}", flow.recalc_ssthresh());
+    assert_eq!(flow.window().ssthresh, 50, "the host sets it");
+    flow.on_hosted_loss();
+    assert_eq!(flow.window().ssthresh, 50);
+    flow.set_window(HostWindow { cwnd: 60, cwnd_count: 0, ssthresh: 50 }, Rate::bytes_per_sec(1));
+    flow.on_hosted_loss();
+    assert_eq!(flow.window().ssthresh, 30);
+}

@@ -23,7 +23,7 @@ const PORT: u16 = 10_000;
 const FLOWS: u64 = 3;
 
 /// Every feature of a path: one that a driver loses shows as a difference.
-const PATHS: [(&str, &str); 13] = [
+const PATHS: [(&str, &str); 14] = [
     ("plain", ""),
     ("random loss", "loss = \"3%\"\nack_loss = \"5%\""),
     ("bursty loss", "loss = \"ge:1%,30%\""),
@@ -32,6 +32,7 @@ const PATHS: [(&str, &str); 13] = [
     ("codel", "aqm = \"codel:ecn\"\nbuffer = \"500p\""),
     ("fq_codel", "aqm = \"fq_codel\"\nbuffer = \"500p\""),
     ("cake", "aqm = \"cake:rtt=20ms\"\nbuffer = \"100p\""),
+    ("dualpi2", "aqm = \"dualpi2\"\nbuffer = \"500p\"\nflow = [\"prague\", \"bbr1*2\"]"),
     ("red", "aqm = \"red:min=20kB,max=60kB,ecn\"\nbuffer = \"100p\""),
     ("policer", "policer = \"rate=4mbit,burst=30kB\""),
     ("schedule", "schedule = \"500ms:rate=4mbit,rtt=20ms;1s:rate=30mbit,loss=2%;1500ms:buffer=5p,rtt=90ms\""),
@@ -94,6 +95,7 @@ fn note(fates: &mut Fates, direction: usize, id: u32, at: Time, ce: bool) {
 struct Bare {
     sent: Sent,
     hop: u8,
+    ect_1: bool,
     ce: bool,
 }
 
@@ -106,6 +108,9 @@ impl LinkPacket for Bare {
     }
     fn ect(&self) -> bool {
         true
+    }
+    fn is_l4s(&self) -> bool {
+        self.ect_1
     }
     fn mark_ce(&mut self) {
         self.ce = true;
@@ -159,7 +164,7 @@ fn by_the_moment(setup: &Setup, traffic: &[Sent]) -> Fates {
     };
     for &sent in traffic {
         go_on(&mut path, sent.at);
-        let packet = Bare { sent, hop: 0, ce: false };
+        let packet = Bare { sent, hop: 0, ect_1: setup.flows[sent.flow as usize].host.l4s, ce: false };
         if sent.direction == RIGHTWARD {
             path.forward.offer(sent.at, packet, None, &mut ());
         } else {
@@ -172,13 +177,18 @@ fn by_the_moment(setup: &Setup, traffic: &[Sent]) -> Fates {
     fates
 }
 
-/// Identifies flows by their senders' ports.
-struct Ports;
+/// Identifies flows by their senders' ports. All send ECT(0).
+struct Ports {
+    l4s: Vec<bool>,
+}
 
 impl Observer for Ports {
     fn flow_of(&mut self, direction: usize, packet: &[u8]) -> u32 {
         let (from, to) = wire::tcp_ports(packet).unwrap();
         u32::from(if direction == RIGHTWARD { from } else { to } - PORT)
+    }
+    fn sends_ect_1(&self, flow: u32) -> bool {
+        self.l4s[flow as usize]
     }
 }
 
@@ -203,7 +213,8 @@ fn write_ip(sent: &Sent, to: &mut [u8]) {
 /// Drives the path as the emulator does: real packets, and a thread that wakes late.
 fn late(setup: &Setup, traffic: &[Sent], seed: u64) -> Fates {
     let path = Path::new(setup, FlowSharing { unknown_flows: true, per_flow_delay: false });
-    let mut relay = Relay::new(path, 1500, RIGHTWARD, Some(Span::millis(10)), Ports);
+    let ports = Ports { l4s: setup.flows.iter().map(|flow| flow.host.l4s).collect() };
+    let mut relay = Relay::new(path, 1500, RIGHTWARD, Some(Span::millis(10)), ports);
     let mut rng = Rng::new(seed);
     let mut fates = Fates::new();
     let mut deliver = |relay: &mut Relay<Ports>, now: Time| {
