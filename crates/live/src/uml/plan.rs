@@ -11,8 +11,8 @@
 //! n1 ─► u0 ─[htb: rate, queue]─► u1 ─[netem: serialiser]─► u2 ─► n0 ─[netem: delay]─► s0
 //! ```
 //! Uploads have their sender on the right and their receiver on the left.
-//! A token bucket of one packet releases a packet when its service begins; the serialiser behind it adds the packet's
-//! own serialisation time. So the packets in the bucket's queue are those in [`bbrlab_sim::link`]'s queue.
+//! The shaper, a token bucket or HTB, releases a packet when its service begins; the serialiser behind it adds the packet's
+//! own serialisation time. So the packets in the shaper's queue are those in [`bbrlab_sim::link`]'s queue.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 mod hosts;

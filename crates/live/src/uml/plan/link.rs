@@ -146,8 +146,9 @@ impl Plan {
 
     /// The shaper of a link, which releases a packet when its service begins. CAKE has its own.
     ///
-    /// A token bucket must hold a full packet, so it would release 23 ACKs at once. HTB's lets a packet of any size pass
-    /// and then waits for its tokens; it serves runs in which ACKs and data share a link.
+    /// A token bucket takes a packet out of its queue as soon as the one before has left, and keeps it until it has the
+    /// tokens: an AQM would judge it one serialisation time too early. It must also hold a full packet, so it would release
+    /// 23 ACKs at once. HTB's lets a packet of any size pass, waits for its tokens, and only then asks the queue.
     fn shaper(&self, devices: &LinkDevices, link: &LinkConfig, verb: &str) -> String {
         let Service::Rate(at) = link.service else { return String::new() };
         let (device, full) = (&devices.entry, self.mtu + ETHERNET);
@@ -155,7 +156,7 @@ impl Plan {
             return format!("qdisc {verb} dev {device} root handle 1: {}", cake(config, at, link.buffer));
         }
         let at = rate(at);
-        if self.up.is_none() {
+        if self.up.is_none() && matches!(link.aqm, Aqm::DropTail) {
             let bucket = full + BUCKET_ROOM;
             return format!("qdisc {verb} dev {device} root handle 1: tbf rate {at} burst {bucket}b limit 1000000000");
         }
