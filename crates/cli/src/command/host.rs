@@ -175,7 +175,19 @@ mod loaded {
         } else {
             format!("choose it with setsockopt(TCP_CONGESTION, \"{name}\")")
         };
-        print(&format!("{name} is loaded and carried a test transfer; {how}. Undo: bbrlab host unload {name}\n"))
+        // Both take more than their share where marks are meant for Reno.
+        let caution = match config.name() {
+            "dctcp" => {
+                "It needs DCTCP at both ends, and switches that mark above a threshold: use it inside a data centre.\n"
+            }
+            "prague" => {
+                "Its data carries ECT(0); an L4S link wants ECT(1): docs/l4s.md. Behind one queue with classic ECN it starves others.\n"
+            }
+            _ => "",
+        };
+        print(&format!(
+            "{name} is loaded and carried a test transfer; {how}. Undo: bbrlab host unload {name}\n{caution}"
+        ))
     }
 
     pub fn unload(name: &str, drain: Option<Duration>) -> Result<Verdict, Error> {
