@@ -313,7 +313,13 @@ fn child(device: &str, link: &LinkConfig) -> String {
             fq.codel.ce_threshold.map_or(String::new(), |at| format!(" ce_threshold {}", time(at))),
         ),
         Aqm::Cake(_) | Aqm::DualPi2(_) => String::new(),
-        Aqm::Fq(_) => unreachable!("the capability table refuses it"),
+        Aqm::Fq(fq) => format!(
+            "{head} fq limit {limit} flow_limit {} quantum {} initial_quantum {}{}",
+            fq.flow_limit,
+            fq.quantum,
+            fq.initial_quantum,
+            fq.ce_threshold.map_or(String::new(), |at| format!(" ce_threshold {}", time(at))),
+        ),
         Aqm::Pie(pie) => format!(
             "{head} pie limit {limit} target {} tupdate {} alpha {} beta {}{}",
             time(pie.target),

@@ -197,7 +197,7 @@ scenario_keys! {
     aqm: AqmSpec = AqmSpec::default();
     Condition "AQM", default "droptail", set |scenario, text| scenario.aqm = text.parse()?;
     example &["--aqm", "codel"];
-    refused &[GENTLE_RED, COUPLING, FQ];
+    refused &[GENTLE_RED, COUPLING];
 
     /// Token-bucket policer in front of the queue, as in rate=10mbit,burst=125kB
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -384,14 +384,6 @@ const COUPLING: Refusal = Refusal {
         link(setup, |link| matches!(&link.aqm, Aqm::DualPi2(config) if config.coupling.fract() != 0.0), "coupling")
     },
     example: &["--aqm", "dualpi2:coupling=1.5"],
-};
-
-const FQ: Refusal = Refusal {
-    on: UML,
-    values: "fq",
-    why: "the kernel's fq is not compared with it yet",
-    holds: |setup| link(setup, |link| matches!(&link.aqm, Aqm::Fq(_)), "fq"),
-    example: &["--aqm", "fq"],
 };
 
 const PROBE: Refusal = Refusal {

@@ -28,7 +28,22 @@ fn cake_is_the_shaper_and_hosts_have_addresses_of_their_own() {
 fn without_cake_equal_flows_share_their_addresses() {
     let plan = planned(&[("flow", "cubic,host=1"), ("flow", "bbr1"), ("aqm", "codel")]);
     assert_eq!((plan.ends[0].from, plan.ends[0].to), (plan.ends[1].from, plan.ends[1].to));
-    assert!(plan.disciplines["n0"].contains(" tbf ") && plan.disciplines["n0"].contains(" codel "));
+}
+
+#[test]
+fn a_queue_with_an_aqm_hangs_below_htb_and_a_plain_one_in_a_token_bucket() {
+    for (aqm, shaper, queue) in [
+        ("droptail", " tbf rate ", " bfifo limit "),
+        ("codel", " htb ", " codel limit "),
+        ("fq:flow_limit=50", " htb ", " fq limit 83 flow_limit 50 quantum 3028 initial_quantum 15140"),
+        ("dualpi2", " htb ", ""),
+    ] {
+        let plan = planned(&[("buffer", "125kB"), ("flow", "cubic"), ("aqm", aqm)]);
+        let commands = &plan.disciplines["n0"];
+        assert!(commands.contains(shaper) && commands.contains(queue), "{aqm}: {commands}");
+        let queues: Vec<_> = plan.dualpi2.iter().map(|queue| (queue.device.as_str(), queue.limit)).collect();
+        assert_eq!(queues, if aqm == "dualpi2" { vec![("l0", 82)] } else { vec![] });
+    }
 }
 
 /// The commands of all namespaces that name a device.
