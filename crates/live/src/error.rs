@@ -184,7 +184,7 @@ pub enum Error {
     /// Every kernel in the cache is too old for a setup.
     #[error("{what} needs a Linux of {}.{} or later; build one with: make uml-newer", since.0, since.1)]
     OldKernels {
-        /// What it lacks.
+        /// The missing feature, as in `dualpi2`.
         what: &'static str,
         /// The first series that has it.
         since: (u32, u32),

@@ -106,7 +106,7 @@ macro_rules! hosted {
     };
 }
 
-/// What losses and RTTs mean to CUBIC and Reno.
+/// CUBIC and Reno: they ignore a change of the recovery state, and handle a time-out and each RTT.
 macro_rules! by_loss {
     ($algorithm:ident, $new:ident, $params:ident) => {
         hosted!($algorithm, $new, $params, {

@@ -85,7 +85,8 @@ fn ask(queue: &DualPi2Queue) -> io::Result<()> {
     }
 }
 
-/// The discipline's parameters. The kernel wants them marked as nested, which the crate's own variant does not do.
+/// The discipline's parameters as a netlink attribute. The kernel accepts it only with `NLA_F_NESTED`, which
+/// `TcAttribute::Options` does not set.
 fn options(queue: &DualPi2Queue) -> TcAttribute {
     let config = &queue.config;
     let word = |kind, value: u32| DefaultNla::new(kind, value.to_ne_bytes().to_vec());

@@ -98,7 +98,7 @@ impl Kernels {
     }
 }
 
-/// What a setup needs that older kernels lack.
+/// The feature for which a setup needs a newer kernel, and the first series that has it.
 fn need(setup: &Setup) -> Option<(&'static str, Series)> {
     if setup.flows.iter().any(|flow| flow.host.accurate_ecn && !flow.has_dctcp_receiver()) {
         return Some(("accurate ECN", ACCURATE_ECN));
