@@ -70,7 +70,7 @@ static __always_inline void write_window(struct flow *flow, struct sock *sk)
 #ifdef ECN
 /* Linux SOL_TCP, TCP_CONGESTION. */
 enum { SOL_TCP = 6, TCP_CONGESTION = 13 };
-/* What DCTCP is without marks, and no packet of it says that it could be marked. */
+/* The congestion control of a connection without ECN: it behaves as DCTCP would, and sets no ECT. */
 static char fallback[] = "reno";
 #endif
 
