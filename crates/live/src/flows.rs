@@ -16,6 +16,7 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTime
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 
 use crate::meter::Count;
+use crate::probe::ProbeSender;
 use crate::socket::{self, Dial};
 use crate::tcp_info::{BbrInfo, TcpInfo};
 use crate::{Error, Result, clock, columns, recv_socket, send_socket};
@@ -134,10 +135,15 @@ fn shows_state(flow: &FlowSetup) -> bool {
     flow.kernels_own().is_some() || matches!(flow.algorithm, AlgorithmConfig::Reno(_) | AlgorithmConfig::Cubic(_))
 }
 
-/// Drives all flows from the start of the run to its end.
-pub fn drive(setup: &Setup, ends: &[Endpoints], path: &mut dyn Path) -> Result<DriverOutput> {
+/// Drives all flows, and the lag probe, from the start of the run to its end.
+pub(crate) fn drive(
+    setup: &Setup,
+    ends: &[Endpoints],
+    probe: Option<ProbeSender>,
+    path: &mut dyn Path,
+) -> Result<DriverOutput> {
     let low_water = recv_socket::share(path.low_water(), setup.flows.len());
-    let mut driver = Driver::new(setup, ends, low_water).map_err(Error::io("sockets"))?;
+    let mut driver = Driver::new(setup, ends, probe, low_water).map_err(Error::io("sockets"))?;
     driver.run(path)?;
     Ok(std::mem::take(&mut driver.driven))
 }
@@ -176,6 +182,7 @@ struct Driver<'a> {
     timer: TimerFd,
     listeners: Vec<OwnedFd>,
     flows: Vec<Live>,
+    probe: Option<ProbeSender>,
     block: Vec<u8>,
     low_water: u64,
     seen: PathCounters,
@@ -189,7 +196,7 @@ struct Driver<'a> {
 }
 
 impl<'a> Driver<'a> {
-    fn new(setup: &'a Setup, ends: &'a [Endpoints], low_water: u64) -> io::Result<Self> {
+    fn new(setup: &'a Setup, ends: &'a [Endpoints], probe: Option<ProbeSender>, low_water: u64) -> io::Result<Self> {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK)?;
         epoll.add(&timer, EpollEvent::new(EpollFlags::EPOLLIN, TIMER))?;
@@ -232,6 +239,7 @@ impl<'a> Driver<'a> {
             timer,
             listeners,
             flows: (0..flows).map(|_| live()).collect(),
+            probe,
             block: vec![0; BLOCK],
             low_water,
             seen: PathCounters { flows: vec![Default::default(); flows], links: vec![Default::default(); count] },
@@ -310,6 +318,9 @@ impl<'a> Driver<'a> {
         }
         if !self.measuring {
             next = next.min(self.setup.warmup);
+        }
+        if let Some(probe) = &mut self.probe {
+            next = next.min(probe.act(now).map_err(Error::io("probe"))?);
         }
         for index in 0..self.flows.len() {
             let due = self.act_flow(index, now).map_err(Error::io(&self.setup.flows[index].name))?;

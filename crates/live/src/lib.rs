@@ -18,6 +18,7 @@ pub mod measure;
 pub mod memory;
 pub mod meter;
 pub mod oracle;
+mod probe;
 pub mod ranges;
 mod recv_socket;
 mod send_socket;

@@ -9,6 +9,7 @@ use bbrlab_sim::setup::Setup;
 
 use crate::flows::{DriverOutput, FlowOutput, LinkCounters};
 use crate::meter::{FlowMeter, Meter};
+use crate::probe::ProbeMeter;
 
 /// Bits in a byte.
 const BITS: u64 = 8;
@@ -29,6 +30,11 @@ pub fn output(setup: &Setup, on: &str, mut driven: DriverOutput, meter: &Meter) 
     let up = setup.up.as_ref().map(|_| link_counts(setup, &driven, setup.links.len(), None));
     // No backend but the simulator filters ACKs.
     result.up = up.map(|link| Box::new(up_link(&link, 0)));
+    if let Some(log) = meter.probe.as_ref().map(ProbeMeter::log) {
+        let loads = meter.flows().iter().map(|flow| &flow.rtt.samples);
+        result.probe = Some(Box::new(log.result(setup, setup.duration, loads)));
+        driven.trace.probe = log.samples();
+    }
     Output { result, trace: driven.trace, packets: Default::default() }
 }
 

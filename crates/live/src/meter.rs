@@ -10,6 +10,7 @@ use bbrlab_sim::metrics::QueueDelay;
 use bbrlab_sim::path::SojournTime;
 use bbrlab_sim::record::summary::RttStats;
 
+use crate::probe::ProbeMeter;
 use crate::ranges::Ranges;
 
 /// Nanoseconds in a microsecond, the unit in which Linux keeps RTTs.
@@ -23,6 +24,8 @@ pub struct Meter {
     flows: Vec<FlowMeter>,
     /// Queueing delay of the bottleneck during measurement, where departing packets are observed.
     pub queue_delay: Option<QueueDelay>,
+    /// The lag probe, if the run has one.
+    pub(crate) probe: Option<ProbeMeter>,
     measuring: bool,
 }
 
@@ -109,7 +112,7 @@ struct Record {
 impl Meter {
     /// Creates a meter of `flows` flows, which measures from the start unless [`Self::wait`] is called.
     pub fn new(flows: usize) -> Self {
-        Self { flows: vec![FlowMeter::default(); flows], queue_delay: None, measuring: true }
+        Self { flows: vec![FlowMeter::default(); flows], queue_delay: None, probe: None, measuring: true }
     }
 
     /// Announces a warm-up: distributions stay empty until [`Self::measure_from_here`].

@@ -24,6 +24,7 @@ use super::testbed::{Environment, LEFT, RIGHT, Running, Testbed};
 use crate::capture::Capture;
 use crate::flows::{self, Endpoints, FIRST_PORT, LinkCounters, Path, PathCounters};
 use crate::meter::Meter;
+use crate::probe::{ProbeMeter, ProbeSender};
 use crate::{Error, Result};
 use crate::{backends, clock, measure, wire};
 
@@ -107,7 +108,9 @@ pub fn run_between(
     let environment = testbed.environment(notes);
     let ends = ends(names, testbed)?;
     let seen = Arc::new(Mutex::new(PathCounters::default()));
-    let probe = Probe::new(setup, Arc::clone(&seen));
+    let observer = PacketObserver::new(setup, Arc::clone(&seen));
+    let probe = setup.probe.map(|interval| ProbeSender::open(interval, testbed.left.as_fd(), LEFT, RIGHT));
+    let probe = probe.transpose().map_err(Error::io("probe"))?;
     let plan = EmulatorConfig {
         start_ns: 0,
         end: Time::NEVER,
@@ -120,7 +123,7 @@ pub fn run_between(
     let between = path::Path::new(setup, FlowSharing { unknown_flows: true, per_flow_delay: false });
     let mut path = EmulatorPath {
         testbed,
-        waiting: Some((plan, between, probe)),
+        waiting: Some((plan, between, observer)),
         running: None,
         seen,
         start_ns: 0,
@@ -128,11 +131,11 @@ pub fn run_between(
         told: 0,
         progress,
     };
-    let driven = flows::drive(setup, &ends, &mut path);
+    let driven = flows::drive(setup, &ends, probe, &mut path);
     let Some(running) = path.running else { return Err(driven.err().unwrap_or(Error::NotStarted)) };
-    let (probe, self_check) = testbed.finish(running?, true, setup.path.rtt)?;
-    let mut output = measure::output(setup, "kernel", driven?, &probe.meter);
-    output.packets = probe.capture.map(Capture::finish).unwrap_or_default();
+    let (observer, self_check) = testbed.finish(running?, true, setup.path.rtt)?;
+    let mut output = measure::output(setup, "kernel", driven?, &observer.meter);
+    output.packets = observer.capture.map(Capture::finish).unwrap_or_default();
     Ok((output, Provenance { self_check, environment }))
 }
 
@@ -149,9 +152,9 @@ fn ends(names: Vec<String>, testbed: &Testbed) -> Result<Vec<Endpoints>> {
 struct EmulatorPath<'a> {
     testbed: &'a Testbed,
     /// The emulator before the run's time zero.
-    waiting: Option<(EmulatorConfig, EmulatedPath, Probe)>,
+    waiting: Option<(EmulatorConfig, EmulatedPath, PacketObserver)>,
     /// The emulator from time zero on.
-    running: Option<Result<Running<Probe>>>,
+    running: Option<Result<Running<PacketObserver>>>,
     seen: Arc<Mutex<PathCounters>>,
     start_ns: u64,
     step: u64,
@@ -162,8 +165,8 @@ struct EmulatorPath<'a> {
 impl Path for EmulatorPath<'_> {
     fn begin(&mut self, zero_ns: u64) {
         self.start_ns = zero_ns;
-        if let Some((plan, between, probe)) = self.waiting.take() {
-            self.running = Some(self.testbed.start(EmulatorConfig { start_ns: zero_ns, ..plan }, between, probe));
+        if let Some((plan, between, observer)) = self.waiting.take() {
+            self.running = Some(self.testbed.start(EmulatorConfig { start_ns: zero_ns, ..plan }, between, observer));
         }
     }
 
@@ -197,7 +200,7 @@ impl Path for EmulatorPath<'_> {
 }
 
 /// Observer that feeds the meter.
-struct Probe {
+struct PacketObserver {
     meter: Meter,
     capture: Option<Capture>,
     flows: u32,
@@ -207,10 +210,11 @@ struct Probe {
     l4s: Vec<bool>,
 }
 
-impl Probe {
+impl PacketObserver {
     fn new(setup: &Setup, seen: Arc<Mutex<PathCounters>>) -> Self {
         let mut meter = Meter::new(setup.flows.len());
         meter.watch_queue();
+        meter.probe = ProbeMeter::new(setup);
         if setup.warmup > Time::ZERO {
             meter.wait();
         }
@@ -247,7 +251,7 @@ fn tcp_ecn(setup: &Setup) -> u8 {
     }
 }
 
-impl Observer for Probe {
+impl Observer for PacketObserver {
     #[inline]
     fn sends_ect_1(&self, flow: u32) -> bool {
         self.l4s.get(flow as usize).copied().unwrap_or(false)
@@ -284,13 +288,20 @@ impl Observer for Probe {
             if let Some(capture) = &mut self.capture {
                 capture.on_packet(now.as_nanos(), flow as usize, Direction::Data, packet);
             }
+        } else if let (RIGHTWARD, Some(probe)) = (direction, &mut self.meter.probe) {
+            probe.on_sent(now.as_nanos(), packet);
         }
     }
 
     #[inline]
     fn on_delivered(&mut self, now: Time, direction: usize, flow: u32, head: &[u8], count: u32, wire_bytes: u32) {
         self.warm_up(now);
-        let Some(tcp) = wire::tcp(head) else { return };
+        let Some(tcp) = wire::tcp(head) else {
+            if let (LEFTWARD, Some(probe)) = (direction, &mut self.meter.probe) {
+                probe.on_delivered(now.as_nanos(), head);
+            }
+            return;
+        };
         if direction == RIGHTWARD {
             self.meter.on_arrival(now.as_nanos(), flow as usize, tcp.seq, tcp.payload, count, wire_bytes);
         } else if direction == LEFTWARD && tcp.flags & wire::flag::ACK != 0 {

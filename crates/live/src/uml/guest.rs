@@ -27,6 +27,7 @@ use super::qdisc::{Counters, QdiscCounters};
 use super::tap::{CapturedPacket, Tap};
 use crate::flows::{Endpoints, FIRST_PORT, LinkCounters, Path, PathCounters, drive};
 use crate::meter::Meter;
+use crate::probe::{ProbeMeter, ProbeSender};
 use crate::{Error, Result, clock, measure, socket, wire};
 
 /// Kernel parameter that seeds its random numbers. A kernel without it passes it on as an environment variable.
@@ -115,10 +116,11 @@ fn run(setup: &Setup) -> Result<GuestOutput> {
     make(&plan)?;
     let mut path = KernelPath::open(setup, plan)?;
     let ends = path.ends(setup)?;
+    let probe = path.probe(setup)?;
     std::thread::sleep(SETTLE);
     reseed()?;
     await_tick();
-    let driven = drive(setup, &ends, &mut path)?;
+    let driven = drive(setup, &ends, probe, &mut path)?;
     if let Some(log) = path.log.take() {
         log.finish().map_err(Error::io("packets"))?;
     }
@@ -158,6 +160,7 @@ struct KernelPath {
 impl KernelPath {
     fn open(setup: &Setup, plan: Plan) -> Result<Self> {
         let mut meter = Meter::new(setup.flows.len());
+        meter.probe = ProbeMeter::new(setup);
         if setup.warmup > bbrlab_core::Time::ZERO {
             meter.wait();
         }
@@ -216,6 +219,13 @@ impl KernelPath {
         Ok(ends)
     }
 
+    /// The sender of the lag probe, if the run has one.
+    fn probe(&self, setup: &Setup) -> Result<Option<ProbeSender>> {
+        let (Some(interval), Some(ends)) = (setup.probe, &self.plan.probe) else { return Ok(None) };
+        let namespace = namespace_of(&ends.sender)?;
+        ProbeSender::open(interval, namespace.as_fd(), ends.from, ends.to).map(Some).map_err(Error::io("probe"))
+    }
+
     /// Feeds the meter with the packets that passed.
     fn watch(&mut self) -> Result<()> {
         let (meter, zero, log) = (&mut self.meter, self.zero_ns, &mut self.log);
@@ -241,8 +251,15 @@ fn flow_of(port: u16) -> usize {
 
 /// Returns the flow and the direction of a packet.
 fn at_sender(meter: &mut Meter, zero: u64, passed: &CapturedPacket<'_>) -> Option<(usize, Direction)> {
-    let tcp = wire::tcp(passed.headers)?;
     let now = passed.at_ns.saturating_sub(zero);
+    let Some(tcp) = wire::tcp(passed.headers) else {
+        match &mut meter.probe {
+            Some(probe) if passed.outgoing => probe.on_sent(now, passed.headers),
+            Some(probe) => probe.on_delivered(now, passed.headers),
+            None => {}
+        }
+        return None;
+    };
     if passed.outgoing {
         let flow = flow_of(tcp.ends.from_port);
         meter.on_data(now, flow, tcp.seq, tcp.payload, 1);

@@ -58,7 +58,7 @@ const ACCURATE_ECN: u8 = 3;
 /// MAC address of both ends of a device pair, so that no ARP is needed.
 const MAC: &str = "02:00:00:00:00:01";
 
-/// Namespaces of one flow's two ends.
+/// Namespaces of the two ends of a flow, or of the lag probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoints {
     /// Namespace of the sender.
@@ -87,6 +87,8 @@ pub struct Plan {
     pub segmented: Vec<(String, String)>,
     /// Per flow.
     pub ends: Vec<Endpoints>,
+    /// The lag probe's, if the run has one.
+    pub probe: Option<Endpoints>,
     senders: Vec<SenderKind>,
     receivers: Vec<ReceiverKind>,
     links: Vec<LinkConfig>,

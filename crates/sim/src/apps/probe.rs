@@ -27,13 +27,20 @@ const MINUTE_MS: f64 = 60_000.0;
 /// Microseconds to milliseconds.
 const US_TO_MS: f64 = 1e-3;
 
-/// The probe of a run, and its samples.
+/// The probe of a simulated run: its packets, and the loss of their echoes.
 #[derive(Clone, Debug)]
 pub struct Prober {
     /// Index of its packets' flow: one past the last flow.
     flow: u32,
+    /// Random loss of echoes.
+    loss: LossModel,
+    log: ProbeLog,
+}
+
+/// Record of the probes sent and of their echoes, on any backend.
+#[derive(Clone, Debug)]
+pub struct ProbeLog {
     interval: Span,
-    next: Time,
     /// Probes sent so far.
     sent: u64,
     /// Start and end of measurement.
@@ -42,8 +49,6 @@ pub struct Prober {
     echoed: Vec<u64>,
     /// Number of the last probe whose echo arrived, plus 1.
     past_last: u64,
-    /// Random loss of echoes.
-    loss: LossModel,
     /// RTTs of probes sent during measurement, µs.
     rtt_us: Histogram,
     is_recorded: bool,
@@ -53,28 +58,15 @@ pub struct Prober {
 impl Prober {
     /// Creates the probe of a setup, if it has one.
     pub fn new(setup: &Setup) -> Option<Box<Self>> {
-        let interval = setup.probe?;
-        let probes = setup.duration.as_nanos() / interval.as_nanos().max(1) + 1;
-        let probes = usize::try_from(probes).unwrap_or(usize::MAX);
-        let is_recorded = setup.sample.is_some();
-        Some(Box::new(Self {
-            flow: u32::try_from(setup.flows.len()).unwrap_or(u32::MAX),
-            interval,
-            next: Time::ZERO,
-            sent: 0,
-            measured: (setup.warmup, setup.duration),
-            echoed: vec![0; probes.div_ceil(64)],
-            past_last: 0,
-            loss: LossModel::new(setup.path.ack_loss, seed(setup.seed, ECHO_STREAM)),
-            rtt_us: Histogram::default(),
-            is_recorded,
-            samples: Vec::with_capacity(if is_recorded { probes } else { 0 }),
-        }))
+        let log = ProbeLog::new(setup)?;
+        let flow = u32::try_from(setup.flows.len()).unwrap_or(u32::MAX);
+        let loss = LossModel::new(setup.path.ack_loss, seed(setup.seed, ECHO_STREAM));
+        Some(Box::new(Self { flow, loss, log }))
     }
 
     /// Time of the next probe.
-    pub const fn next(&self) -> Time {
-        self.next
+    pub fn next(&self) -> Time {
+        self.log.due(self.log.sent)
     }
 
     /// Index of its packets' flow.
@@ -82,11 +74,15 @@ impl Prober {
         self.flow
     }
 
+    /// The probes sent and their echoes.
+    pub const fn log(&self) -> &ProbeLog {
+        &self.log
+    }
+
     /// Sends the probe that is due.
     pub fn send(&mut self, now: Time) -> Segment {
-        let seq = self.sent;
-        self.sent += 1;
-        self.next = Time::ZERO + Span::nanos(self.interval.as_nanos().saturating_mul(self.sent));
+        let seq = self.log.sent;
+        self.log.on_sent(seq);
         Segment { seq, sent: now, flow: self.flow, len: (PROBE_BYTES - HEADER_BYTES) as u16, hop: 0, marks: 0 }
     }
 
@@ -97,22 +93,9 @@ impl Prober {
         }
     }
 
-    /// Takes an echo that arrived at `arrival`; a second one is ignored.
+    /// Takes an echo that arrived at `arrival`.
     pub fn on_echo(&mut self, arrival: Time, probe: &Segment) {
-        if arrival > self.measured.1 {
-            return;
-        }
-        let (word, bit) = ((probe.seq / 64) as usize, 1 << (probe.seq % 64));
-        let Some(word) = self.echoed.get_mut(word).filter(|word| **word & bit == 0) else { return };
-        *word |= bit;
-        self.past_last = self.past_last.max(probe.seq + 1);
-        let rtt_us = arrival.since(probe.sent).as_micros();
-        if probe.sent >= self.measured.0 {
-            self.rtt_us.add(rtt_us);
-        }
-        if self.is_recorded {
-            self.samples.push((arrival, u32::try_from(rtt_us).unwrap_or(u32::MAX)));
-        }
+        self.log.on_echo(probe.seq, probe.sent, arrival);
     }
 
     /// Applies the loss of ACKs that a schedule has set by `now`.
@@ -124,10 +107,58 @@ impl Prober {
         let loss: Loss = setup.schedule.iter().rev().find_map(set).unwrap_or(setup.path.ack_loss);
         self.loss.set(loss);
     }
+}
 
-    /// Takes the RTTs with the arrival times of their echoes, sorted, if the run records series.
-    pub fn take_samples(&mut self) -> Vec<(Time, u32)> {
-        let mut samples = std::mem::take(&mut self.samples);
+impl ProbeLog {
+    /// Creates an empty record, if the setup has a probe.
+    pub fn new(setup: &Setup) -> Option<Self> {
+        let interval = setup.probe?;
+        let probes = setup.duration.as_nanos() / interval.as_nanos().max(1) + 1;
+        let probes = usize::try_from(probes).unwrap_or(usize::MAX);
+        let is_recorded = setup.sample.is_some();
+        Some(Self {
+            interval,
+            sent: 0,
+            measured: (setup.warmup, setup.duration),
+            echoed: vec![0; probes.div_ceil(64)],
+            past_last: 0,
+            rtt_us: Histogram::default(),
+            is_recorded,
+            samples: Vec::with_capacity(if is_recorded { probes } else { 0 }),
+        })
+    }
+
+    /// Time at which the probe with this number is due.
+    const fn due(&self, number: u64) -> Time {
+        Time::nanos(self.interval.as_nanos().saturating_mul(number))
+    }
+
+    /// Records that the probe with this number was sent.
+    pub fn on_sent(&mut self, number: u64) {
+        self.sent = self.sent.max(number + 1);
+    }
+
+    /// Records an echo that arrived at `arrival`, of a probe sent at `sent`; a second one is ignored.
+    pub fn on_echo(&mut self, number: u64, sent: Time, arrival: Time) {
+        if arrival > self.measured.1 {
+            return;
+        }
+        let (word, bit) = ((number / 64) as usize, 1 << (number % 64));
+        let Some(word) = self.echoed.get_mut(word).filter(|word| **word & bit == 0) else { return };
+        *word |= bit;
+        self.past_last = self.past_last.max(number + 1);
+        let rtt_us = arrival.since(sent).as_micros();
+        if self.due(number) >= self.measured.0 {
+            self.rtt_us.add(rtt_us);
+        }
+        if self.is_recorded {
+            self.samples.push((arrival, u32::try_from(rtt_us).unwrap_or(u32::MAX)));
+        }
+    }
+
+    /// Returns the RTTs with the arrival times of their echoes, sorted, if the run records series.
+    pub fn samples(&self) -> Vec<(Time, u32)> {
+        let mut samples = self.samples.clone();
         samples.sort_by_key(|(at, _)| *at);
         samples
     }
@@ -139,11 +170,11 @@ impl Prober {
             0 => WAIT_WITHOUT_ECHO,
             _ => Span::micros(self.rtt_us.max().saturating_mul(2)),
         };
-        let is_counted = |seq: u64| {
-            let sent = Time::ZERO + Span::nanos(self.interval.as_nanos().saturating_mul(seq));
-            sent >= self.measured.0 && (seq < self.past_last || sent + wait < end)
+        let is_counted = |number: u64| {
+            let sent = self.due(number);
+            sent >= self.measured.0 && (number < self.past_last || sent + wait < end)
         };
-        let sent = (0..self.sent).filter(|seq| is_counted(*seq)).count() as u64;
+        let sent = (0..self.sent).filter(|number| is_counted(*number)).count() as u64;
         let lost = sent.saturating_sub(self.rtt_us.count());
         let mut load = Histogram::default();
         let bulk = |flow: &crate::setup::FlowSetup| flow.traffic == Traffic::Bulk;

@@ -17,10 +17,10 @@ impl Simulation<'_> {
             result.up = Some(Box::new(up.figures(link, self.now)));
         }
         let mut trace = self.recorder.finish(&self.flows);
-        if let Some(mut prober) = self.prober.take() {
+        if let Some(log) = self.prober.as_ref().map(|prober| prober.log()) {
             let loads = self.flows.iter().map(|flow| &flow.stats.rtt.samples);
-            result.probe = Some(Box::new(prober.result(self.setup, self.now, loads)));
-            trace.probe = prober.take_samples();
+            result.probe = Some(Box::new(log.result(self.setup, self.now, loads)));
+            trace.probe = log.samples();
         }
         let packets = self.capture.map_or_else(Packets::default, |capture| capture.finish());
         Output { result, trace, packets }

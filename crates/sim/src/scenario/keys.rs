@@ -12,7 +12,7 @@ use super::flow::FlowSpec;
 use super::model::{ExpectSpec, LinkSpec};
 use super::presets::Preset;
 use super::schedule::Schedule;
-use super::support::{KERNEL, KERNELS, NOT_SIM, Refusal, STACKS, UML};
+use super::support::{KERNEL, KERNELS, Refusal, STACKS, UML};
 use super::text::TextError;
 use super::units::{BitRate, BufferSize, Ratio, TimeSpan};
 use super::up::{ACK_FILTER, UP, UP_AQM, UP_BYTES, UpLink};
@@ -387,9 +387,9 @@ const COUPLING: Refusal = Refusal {
 };
 
 const PROBE: Refusal = Refusal {
-    on: NOT_SIM,
+    on: STACKS,
     values: "all",
-    why: "only the simulator sends probes; measure with ping or crusader behind `bbrlab emulate`",
+    why: "between a QUIC stack's endpoints nothing answers probes",
     holds: |setup| setup.probe.map(|interval| format!("a probe every {} µs", interval.as_micros())),
     example: &["--probe", "20ms"],
 };

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 
-use bbrlab_core::{Rate, Span};
+use bbrlab_core::{AlgorithmConfig, Rate, Span};
 use bbrlab_sim::link::Buffer;
 use bbrlab_sim::path::Direction;
 use bbrlab_sim::setup::{FlowSetup, HostSetup, Rwnd, Setup};
@@ -74,34 +74,46 @@ fn address(place: Place, is_sender: bool, number: usize) -> Ipv4Addr {
 }
 
 impl Plan {
-    /// Gives each flow its two hosts. Flows of the same kind share them.
+    /// Gives each flow its two hosts, and the lag probe. Flows of the same kind share them.
     pub(super) fn place_flows(&mut self, setup: &Setup) {
-        let has_cake = setup.has_cake();
         for (index, flow) in setup.flows.iter().enumerate() {
-            let is_same_host = |other: &FlowSetup| other.shared_host == flow.shared_host;
-            let first = flow.shared_host.and_then(|_| setup.flows.iter().position(is_same_host)).unwrap_or(index);
-            let delay = Delay { rtt: flow.rtt, access_rtt: flow.access.map_or(Span::ZERO, |access| access.rtt) };
-            // Behind the link of `up` ACKs are delayed in front of their sender, as in the model; without it in front of
-            // their receiver's device, so that senders of all RTTs share a host.
-            let left = Place { router: flow.links.0, is_left: true, delay: setup.up.as_ref().map(|_| delay) };
-            let right = Place { router: flow.links.1, is_left: false, delay: Some(delay) };
-            let mut ends = [(left, index), (right, first)];
-            if flow.is_upload {
-                ends.reverse();
-            }
-            let [sender, receiver] = ends.map(|(place, owner)| (place, has_cake.then_some(owner)));
-            let access = flow.access.map(|access| (access.rate, access.buffer, index));
-            let ecn = tcp_ecn(flow);
-            let sender = SenderKind { place: sender.0, host: flow.host, ecn, access, owner: sender.1 };
-            let receiver = ReceiverKind { place: receiver.0, rwnd: flow.rwnd, ecn, owner: receiver.1 };
-            let s = placed(&mut self.senders, sender);
-            let r = placed(&mut self.receivers, receiver);
-            self.ends.push(Endpoints {
-                sender: format!("s{s}"),
-                receiver: format!("r{r}"),
-                from: address(sender.place, true, s),
-                to: address(receiver.place, false, r),
-            });
+            let ends = self.place(setup, index, flow);
+            self.ends.push(ends);
+        }
+        if setup.probe.is_some() {
+            // It crosses every link, with the path's own delay.
+            let algorithm = AlgorithmConfig::Cubic(Default::default());
+            let flow = FlowSetup { links: (0, setup.links.len()), ..FlowSetup::bulk("probe", algorithm) };
+            self.probe = Some(self.place(setup, setup.flows.len(), &flow));
+        }
+    }
+
+    /// Gives one flow its two hosts.
+    fn place(&mut self, setup: &Setup, index: usize, flow: &FlowSetup) -> Endpoints {
+        let has_cake = setup.has_cake();
+        let is_same_host = |other: &FlowSetup| other.shared_host == flow.shared_host;
+        let first = flow.shared_host.and_then(|_| setup.flows.iter().position(is_same_host)).unwrap_or(index);
+        let delay = Delay { rtt: flow.rtt, access_rtt: flow.access.map_or(Span::ZERO, |access| access.rtt) };
+        // Behind the link of `up` ACKs are delayed in front of their sender, as in the model; without it in front of
+        // their receiver's device, so that senders of all RTTs share a host.
+        let left = Place { router: flow.links.0, is_left: true, delay: setup.up.as_ref().map(|_| delay) };
+        let right = Place { router: flow.links.1, is_left: false, delay: Some(delay) };
+        let mut ends = [(left, index), (right, first)];
+        if flow.is_upload {
+            ends.reverse();
+        }
+        let [sender, receiver] = ends.map(|(place, owner)| (place, has_cake.then_some(owner)));
+        let access = flow.access.map(|access| (access.rate, access.buffer, index));
+        let ecn = tcp_ecn(flow);
+        let sender = SenderKind { place: sender.0, host: flow.host, ecn, access, owner: sender.1 };
+        let receiver = ReceiverKind { place: receiver.0, rwnd: flow.rwnd, ecn, owner: receiver.1 };
+        let s = placed(&mut self.senders, sender);
+        let r = placed(&mut self.receivers, receiver);
+        Endpoints {
+            sender: format!("s{s}"),
+            receiver: format!("r{r}"),
+            from: address(sender.place, true, s),
+            to: address(receiver.place, false, r),
         }
     }
 
