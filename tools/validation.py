@@ -41,15 +41,17 @@ def demands(agree):
 def scenarios(agree):
     """Every scenario, simulator / kernel, and the ratio."""
     rows = []
+    # A metric that no scenario has gets no column.
+    known = [nth for nth in range(len(agree["figures"])) if any(cell["figures"][nth]["sim"] is not None for cell in agree["scenarios"])]
     for cell in agree["scenarios"]:
         row = [cell["name"]]
-        for figure in cell["figures"]:
+        for figure in (cell["figures"][nth] for nth in known):
             if figure["ratio"] is None or not figure["real"]:
                 row.append("–" if figure["sim"] is None else f"{short(figure['sim'])} / {short(figure['real'])}")
             else:
                 row.append(f"{short(figure['sim'])} / {short(figure['real'])} = {figure['ratio']:.3f}")
         rows.append(row)
-    return table(["scenario", *agree["figures"]], rows)
+    return table(["scenario", *(agree["figures"][nth] for nth in known)], rows)
 
 
 def claims(documents):

@@ -277,6 +277,28 @@ fn a_flow_on_this_kernel_fills_the_link_and_says_how_it_went() {
     }
 }
 
+#[test]
+fn a_probe_on_this_kernel_meets_the_flows_queue() {
+    if !permitted("a_probe_on_this_kernel_meets_the_flows_queue") {
+        return;
+    }
+    let path = ["--rate", "10mbit", "--rtt", "20ms", "--buffer", "50p", "--duration", "3s", "--warmup", "1s"];
+    let flags = ["--flow", "cubic", "--probe", "10ms", "--json", "-"];
+    let done = bbrlab().args(["run", "--on", "kernel"]).args(path).args(flags).output().unwrap();
+    let result: serde_json::Value = serde_json::from_slice(&done.stdout).unwrap();
+    let (probe, check) = (&result["probe"], &result["provenance"]["self_check"]);
+    let (sent, lost) = (probe["sent"].as_u64().unwrap(), probe["lost"].as_u64().unwrap());
+    assert!((170..=200).contains(&sent) && lost < 20, "{probe}");
+    if check["clean"] == true {
+        // Fifty packets take 61 ms.
+        let of = |figures: &serde_json::Value| figures["rtt_ms"]["p50"].as_f64().unwrap();
+        let (own, flows) = (of(probe), of(&result["flows"][0]));
+        assert!((30.0..85.0).contains(&own) && (own - flows).abs() < 10.0, "{own} {flows}");
+    } else {
+        println!("disturbed: {check}");
+    }
+}
+
 /// Connections of this machine that their process has closed while data was still in flight.
 fn orphans() -> u64 {
     let text = fs::read_to_string("/proc/net/sockstat").unwrap();

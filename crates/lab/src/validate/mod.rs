@@ -14,7 +14,7 @@ use bbrlab_stats::quantile::nearest_rank;
 use bbrlab_stats::{known_mean, median};
 
 /// Metrics compared between runs.
-pub const FIGURES: [&str; 7] = [
+pub const FIGURES: [&str; 9] = [
     "goodput, Mbit/s",
     "RTT p50, ms",
     "RTT p95, ms",
@@ -22,6 +22,8 @@ pub const FIGURES: [&str; 7] = [
     "retransmitted, %",
     "share of the first, %",
     "fct, s",
+    "probe p50, ms",
+    "probe p95, ms",
 ];
 /// Index of goodput in [`FIGURES`].
 pub const GOODPUT: usize = 0;
@@ -29,6 +31,8 @@ pub const GOODPUT: usize = 0;
 pub const RTT_P50: usize = 1;
 /// Index of retransmissions.
 pub const RETRANSMITTED: usize = 4;
+/// Index of the lag probe's median RTT.
+pub const PROBE_P50: usize = 7;
 /// Minimum share of retransmissions that is compared, in %.
 const RETRANSMITTED_FROM: f64 = 0.1;
 
@@ -42,6 +46,7 @@ pub fn measured(result: &RunResult) -> Measured {
     let bytes: f64 = flows.iter().map(|flow| flow.bytes as f64).sum();
     // Flows are weighted by the bytes they carried.
     let again: f64 = flows.iter().map(|flow| flow.retransmit_ratio * flow.bytes as f64).sum();
+    let probe = result.probe.as_ref().and_then(|probe| probe.rtt_ms.as_ref());
     let fct: Vec<f64> = flows.iter().filter_map(|flow| flow.fct_s).collect();
     [
         result.total_goodput_bps() / 1e6,
@@ -51,6 +56,8 @@ pub fn measured(result: &RunResult) -> Measured {
         if bytes > 0.0 { 100.0 * again / bytes } else { 0.0 },
         if result.groups.len() > 1 { 100.0 * result.groups[0].share } else { f64::NAN },
         if fct.len() == flows.len() { fct.iter().sum::<f64>() / fct.len() as f64 } else { f64::NAN },
+        probe.map_or(f64::NAN, |rtt| rtt.p50),
+        probe.map_or(f64::NAN, |rtt| rtt.p95),
     ]
 }
 
@@ -77,6 +84,14 @@ pub struct Cell {
     pub figures: Vec<Compared>,
 }
 
+impl Cell {
+    /// True if either backend has this metric.
+    fn has(&self, figure: usize) -> bool {
+        let Compared { sim, real, .. } = self.figures[figure];
+        !sim.is_nan() || !real.is_nan()
+    }
+}
+
 /// Compares the runs of one scenario.
 pub fn compare(name: &str, sim: &[Measured], real: &[Measured], seed: u64) -> Cell {
     let column = |runs: &[Measured], figure: usize| runs.iter().map(|run| run[figure]).collect::<Vec<f64>>();
@@ -98,9 +113,9 @@ fn ratio(sim: &[f64], real: &[f64], rng: &mut Rng) -> Compared {
 pub struct Limits {
     /// Median |ratio − 1| of goodput.
     pub goodput: f64,
-    /// Median |ratio − 1| of the median RTT.
+    /// Median |ratio − 1| of the median RTT, and of the lag probe's.
     pub rtt: f64,
-    /// |ratio − 1| of both in 90 % of the scenarios.
+    /// |ratio − 1| of each in 90 % of the scenarios.
     pub max: f64,
     /// Ratio of retransmissions in either direction, where they are above 0.1 %.
     pub retransmitted: f64,
@@ -136,10 +151,17 @@ const WORST: usize = 3;
 /// Judges all scenarios together.
 pub fn judge(cells: &[Cell], limits: Limits) -> Vec<Row> {
     let mut rows = Vec::new();
-    for (figure, name, limit) in [(GOODPUT, "goodput", limits.goodput), (RTT_P50, "RTT p50", limits.rtt)] {
+    let mut deviations = |figure: usize, name: &str, limit: f64, cells: &[&Cell]| {
         let off = off(cells, figure);
         rows.push(row(format!("{name}: median |ratio − 1|"), limit, quantile(&off, 0.5), &off));
         rows.push(row(format!("{name}: |ratio − 1| of 90 % of the scenarios"), limits.max, quantile(&off, MOST), &off));
+    };
+    let all: Vec<&Cell> = cells.iter().collect();
+    deviations(GOODPUT, "goodput", limits.goodput, &all);
+    deviations(RTT_P50, "RTT p50", limits.rtt, &all);
+    let probed: Vec<&Cell> = cells.iter().filter(|cell| cell.has(PROBE_P50)).collect();
+    if !probed.is_empty() {
+        deviations(PROBE_P50, "probe p50", limits.rtt, &probed);
     }
     let counted = || cells.iter().filter(|cell| cell.figures[RETRANSMITTED].real > RETRANSMITTED_FROM);
     // Medians of a few runs vary widely if losses are few; only a deviation outside the interval counts.
@@ -155,7 +177,7 @@ pub fn judge(cells: &[Cell], limits: Limits) -> Vec<Row> {
 }
 
 /// Returns |ratio − 1| of a metric with its scenario, smallest first.
-fn off(cells: &[Cell], figure: usize) -> Vec<(f64, &str)> {
+fn off<'c>(cells: &[&'c Cell], figure: usize) -> Vec<(f64, &'c str)> {
     let mut off: Vec<(f64, &str)> =
         cells.iter().map(|cell| ((cell.figures[figure].ratio - 1.0).abs(), cell.name.as_str())).collect();
     off.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -178,7 +200,7 @@ mod tests {
     use super::*;
 
     fn cell(name: &str, goodput: f64, rtt: f64, again: (f64, f64)) -> Cell {
-        let run = |x: f64, y: f64, z: f64| [x, y, y, 1.0, z, f64::NAN, f64::NAN];
+        let run = |x: f64, y: f64, z: f64| [x, y, y, 1.0, z, f64::NAN, f64::NAN, f64::NAN, f64::NAN];
         compare(name, &[run(goodput, rtt, again.0)], &[run(1.0, 1.0, again.1)], 1)
     }
 
@@ -206,7 +228,7 @@ mod tests {
 
     #[test]
     fn a_ratio_of_retransmissions_that_chance_explains_is_no_fault() {
-        let run = |again: f64| [1.0, 1.0, 1.0, 1.0, again, f64::NAN, f64::NAN];
+        let run = |again: f64| [1.0, 1.0, 1.0, 1.0, again, f64::NAN, f64::NAN, f64::NAN, f64::NAN];
         let scattered = compare("a", &[run(0.2), run(0.4), run(0.6)], &[run(0.2), run(0.2), run(0.5)], 1);
         let row = judge(&[scattered], UML).remove(4);
         assert!(row.holds && row.worst == ["a (1.000)"], "{row:?}");
@@ -219,5 +241,19 @@ mod tests {
         assert!(!judge(&[cell("a", 1.0, 1.0, (1.0, 2.0))], UML)[4].holds);
         assert!(!judge(&[cell("a", 1.0, 1.0, (2.0, 1.0))], UML)[4].holds);
         assert!(judge(&[cell("a", 1.0, 1.0, (0.05, 0.01))], UML)[4].holds);
+    }
+
+    #[test]
+    fn a_probe_is_judged_where_there_is_one_and_a_backend_without_it_is_off() {
+        let probed = |sim: f64, real: f64| {
+            let run = |rtt: f64| [1.0, 1.0, 1.0, 1.0, 0.0, f64::NAN, f64::NAN, rtt, rtt];
+            judge(&[compare("a", &[run(sim)], &[run(real)], 1), cell("b", 1.0, 1.0, (0.0, 0.0))], UML)
+        };
+        let held = |rows: &[Row]| rows.iter().map(|row| row.holds).collect::<Vec<_>>();
+        assert_eq!(held(&probed(f64::NAN, f64::NAN)), [true; 5]);
+        assert_eq!(held(&probed(1.02, 1.0)), [true; 7]);
+        for (sim, real) in [(1.1, 1.0), (1.0, f64::NAN)] {
+            assert_eq!(held(&probed(sim, real)), [true, true, true, true, false, false, true]);
+        }
     }
 }

@@ -101,7 +101,7 @@ mod tests {
     fn one_in_twenty_may_be_off_and_what_cannot_be_compared_is_off() {
         let cell = |ratio: f64| {
             let one = Compared { sim: 1.0, real: 1.0, ratio, low: ratio, high: ratio };
-            Cell { name: format!("{ratio}"), figures: vec![one; 7] }
+            Cell { name: format!("{ratio}"), figures: vec![one; super::super::FIGURES.len()] }
         };
         let mut cells = vec![cell(1.01); 20];
         cells[3] = cell(1.2);

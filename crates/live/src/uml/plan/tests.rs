@@ -106,6 +106,25 @@ fn an_upload_sends_from_the_right_and_is_paced_there() {
 }
 
 #[test]
+fn a_probe_crosses_every_link_with_the_delay_of_the_path() {
+    let links = [("rtt", "40ms"), ("probe", "20ms")];
+    let mut scenario =
+        bbrlab_sim::scenario::ScenarioFile::from_toml("link = [{ rate = '20mbit' }, { rate = '30mbit' }]", "test")
+            .unwrap()
+            .scenario;
+    let flow = [("flow", "cubic,links=2,rtt=10ms")];
+    links.iter().chain(&flow).for_each(|(key, text)| scenario.set(key, text).unwrap());
+    let plan = plan(&scenario.resolve().unwrap()).unwrap();
+    let probe = plan.probe.as_ref().unwrap();
+    let names = |ends: &Endpoints| (ends.sender.clone(), ends.receiver.clone());
+    assert_eq!((names(&plan.ends[0]), names(probe)), (("s0".into(), "r0".into()), ("s1".into(), "r1".into())));
+    assert!(plan.addresses["n0"].contains(&format!("route add {}/32 dev s1", probe.from)));
+    let delay = "root handle 1: netem limit 10000000 delay 20000.000us";
+    assert_eq!(of_device(&plan, "r1").iter().filter(|line| line.ends_with(delay)).count(), 2);
+    assert_eq!(planned(&[("flow", "cubic")]).probe, None);
+}
+
+#[test]
 fn a_change_of_the_path_leaves_the_link_of_the_reverse_direction_as_it_is() {
     let mut plan = planned(&[&UP[..], &[("flow", "cubic")]].concat());
     let mut changed = |what| {
