@@ -136,9 +136,6 @@ pub enum Error {
          sends, --data up if the command does"
     )]
     NoAckDirection,
-    /// An ACK filter in the emulator, whose queues do not read packets.
-    #[error("emulate: up: ack_filter works in the simulator alone; leave it out")]
-    NoAckFilter,
     /// A policer in both directions.
     #[error("emulate: policer: --on uml has it in one direction only; write --data down or --data up")]
     PolicerBothWays,

@@ -90,6 +90,8 @@ pub struct LinkCounters {
     /// Packets dropped by the policer or the queue.
     pub drops: u64,
     pub marks: u64,
+    /// ACKs that its queue removed because a newer one arrived.
+    pub filtered: u64,
     /// Packets that left.
     pub departed_packets: u64,
     /// Bytes that left.

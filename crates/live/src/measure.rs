@@ -27,9 +27,12 @@ pub fn output(setup: &Setup, on: &str, mut driven: DriverOutput, meter: &Meter) 
         driven.flows.iter().zip(meter.flows()).map(|(driven, meter)| flow_counts(driven, meter)).collect();
     let bottleneck = link_counts(setup, &driven, setup.bottleneck, meter.queue_delay.as_ref());
     let mut result = summarise(setup, on, setup.duration, &flows, &bottleneck);
-    let up = setup.up.as_ref().map(|_| link_counts(setup, &driven, setup.links.len(), None));
-    // No backend but the simulator filters ACKs.
-    result.up = up.map(|link| Box::new(up_link(&link, 0)));
+    if setup.up.is_some() {
+        let link = setup.links.len();
+        let filtered = |links: &[LinkCounters]| links.get(link).map_or(0, |counters| counters.filtered);
+        let counts = link_counts(setup, &driven, link, meter.up_delay.as_ref());
+        result.up = Some(Box::new(up_link(&counts, filtered(&driven.links.1) - filtered(&driven.links.0))));
+    }
     if let Some(log) = meter.probe.as_ref().map(ProbeMeter::log) {
         let loads = meter.flows().iter().map(|flow| &flow.rtt.samples);
         result.probe = Some(Box::new(log.result(setup, setup.duration, loads)));

@@ -24,6 +24,8 @@ pub struct Meter {
     flows: Vec<FlowMeter>,
     /// Queueing delay of the bottleneck during measurement, where departing packets are observed.
     pub queue_delay: Option<QueueDelay>,
+    /// The same of the link of `up`.
+    pub up_delay: Option<QueueDelay>,
     /// The lag probe, if the run has one.
     pub(crate) probe: Option<ProbeMeter>,
     measuring: bool,
@@ -112,7 +114,13 @@ struct Record {
 impl Meter {
     /// Creates a meter of `flows` flows, which measures from the start unless [`Self::wait`] is called.
     pub fn new(flows: usize) -> Self {
-        Self { flows: vec![FlowMeter::default(); flows], queue_delay: None, probe: None, measuring: true }
+        Self {
+            flows: vec![FlowMeter::default(); flows],
+            queue_delay: None,
+            up_delay: None,
+            probe: None,
+            measuring: true,
+        }
     }
 
     /// Announces a warm-up: distributions stay empty until [`Self::measure_from_here`].
@@ -123,7 +131,7 @@ impl Meter {
     /// Ends the warm-up: marks the counters and starts the distributions.
     pub fn measure_from_here(&mut self, now: Time) {
         self.measuring = true;
-        if let Some(delay) = &mut self.queue_delay {
+        for delay in self.queue_delay.iter_mut().chain(&mut self.up_delay) {
             *delay = QueueDelay::starting_at(now);
         }
         for flow in &mut self.flows {
@@ -136,9 +144,10 @@ impl Meter {
         self.measuring
     }
 
-    /// Enables queueing delay: every packet that leaves the bottleneck will be reported.
-    pub fn watch_queue(&mut self) {
+    /// Enables queueing delay: every packet that leaves the bottleneck, or the link of `up`, will be reported.
+    pub fn watch_queues(&mut self) {
         self.queue_delay = Some(QueueDelay::default());
+        self.up_delay = Some(QueueDelay::default());
     }
 
     /// Keeps every RTT sample from here on.
@@ -201,13 +210,16 @@ impl Meter {
         }
     }
 
-    /// Records a packet of `flow` that leaves the bottleneck at `at`.
-    pub fn on_left(&mut self, at: Time, flow: usize, stayed: SojournTime, marked: bool, lost: bool) {
-        if self.measuring
-            && let Some(delay) = &mut self.queue_delay
-        {
+    /// Records the sojourn time of a packet that leaves the bottleneck, or the link of `up`, at `at`.
+    pub fn on_sojourn(&mut self, at: Time, stayed: SojournTime, is_up: bool) {
+        let delay = if is_up { &mut self.up_delay } else { &mut self.queue_delay };
+        if let Some(delay) = delay.as_mut().filter(|_| self.measuring) {
             delay.on_left(at, stayed.waited, stayed.service);
         }
+    }
+
+    /// Records a data packet of `flow` that leaves the bottleneck, or the link of `up`.
+    pub fn on_left(&mut self, flow: usize, marked: bool, lost: bool) {
         if let Some(flow) = self.flows.get_mut(flow) {
             flow.count.marks += u64::from(marked);
             flow.count.lost += u64::from(lost);

@@ -74,6 +74,8 @@ pub struct Tcp {
     pub headers: u32,
     /// The ECN field of the IP header.
     pub ecn: u8,
+    /// The flags AE, CWR and ECE, as a number. Source: RFC 9768 §3.1.
+    pub ecn_feedback: u8,
     /// SACK blocks; the first ones are in use.
     sacks: [(u32, u32); SACKS],
     sack_count: u8,
@@ -182,6 +184,7 @@ pub fn tcp(packet: &[u8]) -> Option<Tcp> {
         payload: (ip.total - headers) as u32,
         headers: headers as u32,
         ecn: ip.ecn,
+        ecn_feedback: ((fixed[12] & 1) << 2) | (fixed[13] >> 6),
         sacks,
         sack_count,
     })

@@ -62,15 +62,7 @@ pub struct Pings {
 }
 
 fn plan(offload: Offload) -> EmulatorConfig {
-    EmulatorConfig {
-        start_ns: clock::now_ns(),
-        end: Time::NEVER,
-        sample: None,
-        sampled_way: 0,
-        offload,
-        mtu: 1500,
-        punctual: false,
-    }
+    EmulatorConfig { start_ns: clock::now_ns(), end: Time::NEVER, sample: None, offload, mtu: 1500, punctual: false }
 }
 
 fn path(setup: &Setup) -> EmulatedPath {

@@ -74,10 +74,7 @@ pub fn emulate(job: EmulateRequest) -> Result<Report> {
     let environment = testbed.environment(notes);
     let keeper = job.command.prepare(&testbed)?;
     let start_ns = clock::now_ns();
-    let has_up = job.direction == Direction::Both && setup.up.is_some();
-    let sampled_way = usize::from(job.direction == Direction::Down || has_up);
-    let plan =
-        EmulatorConfig { start_ns, end: Time::NEVER, sample: None, sampled_way, offload, mtu: MTU, punctual: false };
+    let plan = EmulatorConfig { start_ns, end: Time::NEVER, sample: None, offload, mtu: MTU, punctual: false };
     let running = testbed.start(plan, path(&setup, job.direction), FlowClassifier)?;
     let status = keeper.run();
     let wall_s = (clock::now_ns() - start_ns) as f64 / 1e9;
@@ -92,9 +89,6 @@ pub fn check(setup: &Setup, direction: Direction) -> Result<()> {
     let has_acks = path.ack_loss != Loss::None || path.ack_aggregation != AckAggregation::None || changes_acks;
     if has_acks && direction == Direction::Both {
         return Err(Error::NoAckDirection);
-    }
-    if setup.up.as_ref().is_some_and(|up| up.ack_filter) {
-        return Err(Error::NoAckFilter);
     }
     Ok(())
 }

@@ -62,8 +62,6 @@ pub struct EmulatorConfig {
     pub end: Time,
     /// Sampling interval.
     pub sample: Option<Span>,
-    /// Direction whose links are sampled.
-    pub sampled_way: usize,
     /// Size of the packets that the devices hand over.
     pub offload: Offload,
     /// The devices' MTU.
@@ -130,7 +128,7 @@ impl<'a, O: Observer> Emulator<'a, O> {
         Self {
             merges: all_from(MERGE_FROM_BPS),
             is_fast: all_from(FAST_FROM_BPS),
-            relay: Relay::new(path, plan.mtu, plan.sampled_way, plan.sample, observer),
+            relay: Relay::new(path, plan.mtu, plan.sample, observer),
             plan,
             tuns,
             head: [0; HEAD_MAX],

@@ -61,6 +61,32 @@ pub struct Packet {
     pub traffic_class: u8,
     /// True if it is to be marked (CE).
     pub ce: bool,
+    /// Set where a queue filters ACKs, if it is one that a newer ACK may replace.
+    pub plain_ack: Option<PlainAck>,
+}
+
+/// An ACK that reports nothing but its number and the state of ECN: without data and SACK blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlainAck {
+    number: u32,
+    /// The three bits of ECN feedback, which accurate ECN takes as a counter.
+    ecn: u8,
+}
+
+impl PlainAck {
+    /// Reads the ACK in an IP packet.
+    pub fn of(packet: &[u8]) -> Option<Self> {
+        let tcp = wire::tcp(packet)?;
+        let flags = tcp.flags & !(wire::flag::ECE | wire::flag::CWR);
+        let is_plain = flags == wire::flag::ACK && tcp.payload == 0 && tcp.sack_blocks().is_empty();
+        is_plain.then_some(Self { number: tcp.ack, ecn: tcp.ecn_feedback })
+    }
+
+    /// True if this ACK reports everything that an older one does.
+    const fn replaces(self, older: Self) -> bool {
+        let ahead = self.number.wrapping_sub(older.number).cast_signed();
+        ahead > 0 && self.ecn == older.ecn
+    }
 }
 
 /// A packet owned by the link model: if dropped there, its buffer returns to the pool.
@@ -108,6 +134,12 @@ impl LinkPacket for Queued {
     }
     fn mark_ce(&mut self) {
         self.0.ce = true;
+    }
+    fn supersedes(&self, queued: &Self) -> bool {
+        match (self.0.plain_ack, queued.0.plain_ack) {
+            (Some(newer), Some(older)) => self.0.flow == queued.0.flow && newer.replaces(older),
+            _ => false,
+        }
     }
 }
 
@@ -420,7 +452,19 @@ mod tests {
 
     fn packet(buffer: u32, shape: &Shape, segment: u16) -> Packet {
         let wire = shape.wire(segment);
-        Packet { buffer, flow: 0, wire, busy: 0, left_ns: 0, line: 0, segment, hop: 0, traffic_class: 0, ce: false }
+        Packet {
+            buffer,
+            flow: 0,
+            wire,
+            busy: 0,
+            left_ns: 0,
+            line: 0,
+            segment,
+            hop: 0,
+            traffic_class: 0,
+            ce: false,
+            plain_ack: None,
+        }
     }
 
     fn cut(pool: &BufferPool, first: Packet, count: u16) -> Vec<u8> {

@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{Span, Time};
-use bbrlab_sim::link::{Link, Verdict};
+use bbrlab_sim::link::Verdict;
 use bbrlab_sim::path::{OneWay, Path, PathObserver, SojournTime};
 
-use super::packet::{BufferPool, ECN, ECT_0, Packet, Queued, Shape};
+use super::packet::{BufferPool, ECN, ECT_0, Packet, PlainAck, Shape};
 use super::self_check::CheckSamples;
 use crate::wire::{self, Tcp};
 
@@ -18,12 +18,12 @@ pub const RIGHTWARD: usize = 0;
 pub const LEFTWARD: usize = 1;
 /// Observer of the packets; every event carries the time of the run.
 pub trait Observer {
-    /// A packet was offered to the bottleneck; `dropped` if the policer or the queue refused it.
-    fn on_offered(&mut self, _flow: u32, _dropped: bool) {}
+    /// A packet was offered to a direction's bottleneck; `dropped` if the policer or the queue refused it.
+    fn on_offered(&mut self, _direction: usize, _flow: u32, _dropped: bool) {}
     /// The bottleneck's queue dropped a packet that it had accepted.
-    fn on_dropped_later(&mut self, _flow: u32) {}
+    fn on_dropped_later(&mut self, _direction: usize, _flow: u32) {}
     /// A packet left the bottleneck after waiting; `lost` if it never arrives.
-    fn on_left(&mut self, _at: Time, _packet: &Packet, _stayed: SojournTime, _lost: bool) {}
+    fn on_left(&mut self, _direction: usize, _at: Time, _packet: &Packet, _stayed: SojournTime, _lost: bool) {}
     /// Returns the flow of an IP packet from this side.
     fn flow_of(&mut self, direction: usize, packet: &[u8]) -> u32;
     /// True if the path takes this flow's ECT(0) for ECT(1), which Linux lets no congestion control send.
@@ -35,7 +35,7 @@ pub trait Observer {
     /// The host at the end of `way` received `count` packets of `wire` bytes in total; `head` holds their headers.
     fn on_delivered(&mut self, _now: Time, _way: usize, _flow: u32, _head: &[u8], _count: u32, _wire: u32) {}
     /// A sampling time was reached.
-    fn on_sample(&mut self, _now: Time, _links: &[Link<Queued>]) {}
+    fn on_sample(&mut self, _now: Time, _path: &EmulatedPath) {}
 }
 
 /// A path with its packets' bytes. The driver supplies the time; if it is late, no packet's fate changes.
@@ -52,23 +52,23 @@ pub struct Relay<O> {
     busy: [u32; 2],
     /// The last ACK of each flow, where ACKs are held; the last entry is shared by all other traffic.
     last_acks: Vec<Option<u32>>,
-    sampled_way: usize,
+    /// By direction: true if a queue filters ACKs.
+    filters_acks: [bool; 2],
     sample: Option<Span>,
     next_sample: Time,
 }
 
 impl<O: Observer> Relay<O> {
-    /// Creates an idle path for packets of devices with this MTU. Every `sample`, the observer gets one direction's
-    /// links.
-    pub fn new(path: EmulatedPath, mtu: u32, sampled_way: usize, sample: Option<Span>, observer: O) -> Self {
+    /// Creates an idle path for packets of devices with this MTU. Every `sample`, the observer gets the path.
+    pub fn new(path: EmulatedPath, mtu: u32, sample: Option<Span>, observer: O) -> Self {
         Self {
             last_acks: vec![None; path.forward.users().max(path.reverse.users())],
+            filters_acks: [path.forward.filters_acks(), path.reverse.filters_acks()],
             path,
             pool: BufferPool::new(mtu as usize),
             observer,
             samples: CheckSamples::default(),
             busy: [0; 2],
-            sampled_way,
             sample,
             next_sample: if sample.is_some() { Time::ZERO } else { Time::NEVER },
         }
@@ -95,8 +95,7 @@ impl<O: Observer> Relay<O> {
                 self.path.change(at);
                 continue;
             }
-            let sampled = if self.sampled_way == RIGHTWARD { &self.path.forward } else { &self.path.reverse };
-            self.observer.on_sample(at, sampled.links());
+            self.observer.on_sample(at, &self.path);
             self.next_sample = self.sample.map_or(Time::NEVER, |step| at + step);
         }
     }
@@ -151,6 +150,7 @@ impl<O: Observer> Relay<O> {
             hop: 0,
             traffic_class: if is_l4s { shape.traffic_class ^ ECN } else { shape.traffic_class },
             ce: false,
+            plain_ack: if self.filters_acks[direction] { PlainAck::of(self.pool.ip(buffer)) } else { None },
         };
         let acked = self.newly_acked(direction, &packet);
         let (path, mut observer) = self.direction(direction);
@@ -205,12 +205,12 @@ impl<O: Observer> PathObserver<Packet> for DirectionObserver<'_, O> {
     #[inline]
     fn on_offered(&mut self, _now: Time, packet: &Packet, verdict: Verdict, is_bottleneck: bool) {
         if is_bottleneck {
-            self.observer.on_offered(packet.flow, verdict != Verdict::Queued);
+            self.observer.on_offered(self.direction, packet.flow, verdict != Verdict::Queued);
         }
     }
     fn on_dropped_later(&mut self, flow: u32, is_bottleneck: bool) {
         if is_bottleneck {
-            self.observer.on_dropped_later(flow);
+            self.observer.on_dropped_later(self.direction, flow);
         }
     }
     #[inline]
@@ -222,7 +222,7 @@ impl<O: Observer> PathObserver<Packet> for DirectionObserver<'_, O> {
             *self.busy = self.busy.wrapping_add(u32::from(begins));
             (packet.busy, packet.left_ns) = (*self.busy, at.as_nanos());
             self.gather.on_left(self.direction, packet);
-            self.observer.on_left(at, packet, stayed, lost);
+            self.observer.on_left(self.direction, at, packet, stayed, lost);
         }
     }
     #[inline]

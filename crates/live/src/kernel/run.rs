@@ -18,7 +18,7 @@ use super::emulate::{MTU, offload_for};
 use super::emulator::EmulatorConfig;
 use super::ours::Controls;
 use super::packet::{Packet, Queued};
-use super::relay::{EmulatedPath, LEFTWARD, Observer, RIGHTWARD};
+use super::relay::{EmulatedPath, LEFTWARD, Observer};
 use super::self_check::SelfCheck;
 use super::testbed::{Environment, LEFT, RIGHT, Running, Testbed};
 use crate::capture::Capture;
@@ -106,7 +106,7 @@ pub fn run_between(
         return Err(Error::NoAccurateEcn);
     }
     let environment = testbed.environment(notes);
-    let ends = ends(names, testbed)?;
+    let ends = ends(setup, names, testbed)?;
     let seen = Arc::new(Mutex::new(PathCounters::default()));
     let observer = PacketObserver::new(setup, Arc::clone(&seen));
     let probe = setup.probe.map(|interval| ProbeSender::open(interval, testbed.left.as_fd(), LEFT, RIGHT));
@@ -115,7 +115,6 @@ pub fn run_between(
         start_ns: 0,
         end: Time::NEVER,
         sample: Some(setup.sample.unwrap_or(OWN_GRID)),
-        sampled_way: RIGHTWARD,
         offload: offload_for(setup),
         mtu: mtu_for(setup),
         punctual: true,
@@ -139,13 +138,17 @@ pub fn run_between(
     Ok((output, Provenance { self_check, environment }))
 }
 
-fn ends(names: Vec<String>, testbed: &Testbed) -> Result<Vec<Endpoints>> {
+/// Both ends of each flow: downloads are sent from the left, uploads from the right.
+fn ends(setup: &Setup, names: Vec<String>, testbed: &Testbed) -> Result<Vec<Endpoints>> {
     let own =
         |fd: std::os::fd::BorrowedFd<'_>| fd.try_clone_to_owned().map(Arc::new).map_err(Error::io("network namespace"));
-    let (sender, receiver) = (own(testbed.left.as_fd())?, own(testbed.right.as_fd())?);
-    let end =
-        |cc| Endpoints { cc, sender: Arc::clone(&sender), receiver: Arc::clone(&receiver), from: LEFT, to: RIGHT };
-    Ok(names.into_iter().map(end).collect())
+    let (left, right) = ((own(testbed.left.as_fd())?, LEFT), (own(testbed.right.as_fd())?, RIGHT));
+    let end = |(cc, flow): (String, &FlowSetup)| {
+        let (sender, receiver) = if flow.is_upload { (&right, &left) } else { (&left, &right) };
+        let (from, to) = (sender.1, receiver.1);
+        Endpoints { cc, sender: Arc::clone(&sender.0), receiver: Arc::clone(&receiver.0), from, to }
+    };
+    Ok(names.into_iter().zip(&setup.flows).map(end).collect())
 }
 
 /// The emulator as the [`Path`] of the flow driver.
@@ -208,12 +211,14 @@ struct PacketObserver {
     seen: Arc<Mutex<PathCounters>>,
     /// Per flow: true if the path takes its packets for L4S.
     l4s: Vec<bool>,
+    /// Per flow: true if its data goes from right to left.
+    uploads: Vec<bool>,
 }
 
 impl PacketObserver {
     fn new(setup: &Setup, seen: Arc<Mutex<PathCounters>>) -> Self {
         let mut meter = Meter::new(setup.flows.len());
-        meter.watch_queue();
+        meter.watch_queues();
         meter.probe = ProbeMeter::new(setup);
         if setup.warmup > Time::ZERO {
             meter.wait();
@@ -222,7 +227,16 @@ impl PacketObserver {
             meter.keep_rtt_samples();
         }
         let l4s = setup.flows.iter().map(|flow| flow.host.l4s).collect();
-        Self { meter, capture: Capture::new(setup), flows: setup.flows.len() as u32, warmup: setup.warmup, seen, l4s }
+        let uploads = setup.flows.iter().map(|flow| flow.is_upload).collect();
+        let flows = setup.flows.len() as u32;
+        Self { meter, capture: Capture::new(setup), flows, warmup: setup.warmup, seen, l4s, uploads }
+    }
+
+    /// True if packets of a flow in this direction carry its data.
+    #[inline]
+    fn carries_data(&self, direction: usize, flow: u32) -> bool {
+        let is_upload = self.uploads.get(flow as usize).copied().unwrap_or(false);
+        (direction == LEFTWARD) == is_upload
     }
 
     #[inline]
@@ -258,37 +272,45 @@ impl Observer for PacketObserver {
     }
 
     #[inline]
-    fn on_offered(&mut self, flow: u32, dropped: bool) {
-        self.meter.on_offered(flow as usize, dropped);
+    fn on_offered(&mut self, direction: usize, flow: u32, dropped: bool) {
+        if self.carries_data(direction, flow) {
+            self.meter.on_offered(flow as usize, dropped);
+        }
     }
 
-    fn on_dropped_later(&mut self, flow: u32) {
-        self.meter.on_dropped_later(flow as usize);
+    fn on_dropped_later(&mut self, direction: usize, flow: u32) {
+        if self.carries_data(direction, flow) {
+            self.meter.on_dropped_later(flow as usize);
+        }
     }
 
     #[inline]
-    fn on_left(&mut self, at: Time, packet: &Packet, stayed: SojournTime, lost: bool) {
-        self.meter.on_left(at, packet.flow as usize, stayed, packet.ce, lost);
+    fn on_left(&mut self, direction: usize, at: Time, packet: &Packet, stayed: SojournTime, lost: bool) {
+        self.meter.on_sojourn(at, stayed, direction == LEFTWARD);
+        if self.carries_data(direction, packet.flow) {
+            self.meter.on_left(packet.flow as usize, packet.ce, lost);
+        }
     }
 
     #[inline]
-    fn flow_of(&mut self, direction: usize, packet: &[u8]) -> u32 {
+    fn flow_of(&mut self, _direction: usize, packet: &[u8]) -> u32 {
         let Some((from, to)) = wire::tcp_ports(packet) else { return self.flows };
-        let port = if direction == RIGHTWARD { from } else { to };
-        port.checked_sub(FIRST_PORT).map_or(self.flows, |flow| u32::from(flow).min(self.flows))
+        // Receivers have smaller ports.
+        from.max(to).checked_sub(FIRST_PORT).map_or(self.flows, |flow| u32::from(flow).min(self.flows))
     }
 
     #[inline]
     fn on_sent(&mut self, now: Time, direction: usize, flow: u32, packet: &[u8], segments: u32) {
         self.warm_up(now);
-        if direction == RIGHTWARD
-            && let Some(tcp) = wire::tcp(packet)
-        {
+        if !self.carries_data(direction, flow) {
+            return;
+        }
+        if let Some(tcp) = wire::tcp(packet) {
             self.meter.on_data(now.as_nanos(), flow as usize, tcp.seq, tcp.payload, segments);
             if let Some(capture) = &mut self.capture {
                 capture.on_packet(now.as_nanos(), flow as usize, Direction::Data, packet);
             }
-        } else if let (RIGHTWARD, Some(probe)) = (direction, &mut self.meter.probe) {
+        } else if let Some(probe) = &mut self.meter.probe {
             probe.on_sent(now.as_nanos(), packet);
         }
     }
@@ -296,15 +318,16 @@ impl Observer for PacketObserver {
     #[inline]
     fn on_delivered(&mut self, now: Time, direction: usize, flow: u32, head: &[u8], count: u32, wire_bytes: u32) {
         self.warm_up(now);
+        let is_data = self.carries_data(direction, flow);
         let Some(tcp) = wire::tcp(head) else {
-            if let (LEFTWARD, Some(probe)) = (direction, &mut self.meter.probe) {
+            if let (false, Some(probe)) = (is_data, &mut self.meter.probe) {
                 probe.on_delivered(now.as_nanos(), head);
             }
             return;
         };
-        if direction == RIGHTWARD {
+        if is_data {
             self.meter.on_arrival(now.as_nanos(), flow as usize, tcp.seq, tcp.payload, count, wire_bytes);
-        } else if direction == LEFTWARD && tcp.flags & wire::flag::ACK != 0 {
+        } else if tcp.flags & wire::flag::ACK != 0 {
             self.meter.on_ack(now.as_nanos(), flow as usize, tcp.ack, tcp.sack_blocks());
             if let Some(capture) = &mut self.capture {
                 capture.on_packet(now.as_nanos(), flow as usize, Direction::Ack, head);
@@ -312,14 +335,14 @@ impl Observer for PacketObserver {
         }
     }
 
-    fn on_sample(&mut self, now: Time, links: &[Link<Queued>]) {
+    fn on_sample(&mut self, now: Time, path: &EmulatedPath) {
         self.warm_up(now);
         // The emulator never waits for a reader: the next sample replaces this one.
         let Ok(mut seen) = self.seen.try_lock() else { return };
         seen.flows.clear();
         seen.flows.extend(self.meter.flows().iter().map(|flow| (flow.count, flow.rtt.last_us)));
         seen.links.clear();
-        seen.links.extend(links.iter().map(link_seen));
+        seen.links.extend(path.forward.links().iter().chain(path.reverse.links()).map(link_seen));
     }
 }
 
@@ -332,6 +355,7 @@ fn link_seen(link: &Link<Queued>) -> LinkCounters {
         arrivals: stats.arrivals,
         drops: stats.drops + stats.policed,
         marks: stats.marks,
+        filtered: stats.filtered,
         departed_packets: stats.departed_packets,
         departed_bytes: stats.departed_bytes,
     }

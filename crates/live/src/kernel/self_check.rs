@@ -326,6 +326,7 @@ mod tests {
             hop: 0,
             traffic_class: 0,
             ce: false,
+            plain_ack: None,
         }
     }
 

@@ -352,6 +352,7 @@ fn link_seen(counted: &QdiscCounters, rate_bps: u64) -> LinkCounters {
         arrivals: departed + u64::from(waiting) + drops,
         drops,
         marks: counted.marks.into(),
+        filtered: 0, // such a filter is refused
         departed_packets: departed,
         departed_bytes: counted.bytes,
     }

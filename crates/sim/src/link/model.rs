@@ -85,6 +85,11 @@ impl<P: LinkPacket> Link<P> {
         }
     }
 
+    /// True if its queue may remove an ACK when a newer one arrives.
+    pub const fn filters_acks(&self) -> bool {
+        self.filters_acks
+    }
+
     /// Accepts a packet that arrives at `now`. An idle link accepts it whatever the buffer, and starts to send it immediately
     /// (a delivery trace: at its next opportunity after `now`).
     #[inline(always)] // once a burst, once for the rest

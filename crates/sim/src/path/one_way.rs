@@ -89,7 +89,7 @@ impl<P: PathPacket> OneWay<P> {
         direction.carries_acks = true;
         if let Some(up) = &setup.up {
             direction.links.push(Link::new(up, seed(setup.seed, UP_STREAM)));
-            (direction.shared, direction.keeps_links) = (1, true);
+            (direction.shared, direction.bottleneck, direction.keeps_links) = (1, 0, true);
             direction.routes.iter_mut().for_each(|route| route.past = 1);
             direction.agenda = TimerTree::new(1 + direction.lines.len());
         }
@@ -139,6 +139,11 @@ impl<P: PathPacket> OneWay<P> {
     #[inline]
     pub fn next(&self) -> Time {
         self.agenda.earliest()
+    }
+
+    /// True if a queue may remove an ACK when a newer one arrives.
+    pub fn filters_acks(&self) -> bool {
+        self.links.iter().any(Link::filters_acks)
     }
 
     /// True if [`Self::offer`] requires the number of bytes that an ACK acknowledges.

@@ -19,9 +19,6 @@ pub(super) const STACKS: &[Backend] =
     &[Backend::Quic(Stack::S2n), Backend::Quic(Stack::Noq), Backend::Quic(Stack::Quinn)];
 /// User Mode Linux.
 pub(super) const UML: &[Backend] = &[Backend::Uml];
-/// All backends but those with a link in the reverse direction.
-pub(super) const NO_UP: &[Backend] =
-    &[Backend::Kernel, Backend::Quic(Stack::S2n), Backend::Quic(Stack::Noq), Backend::Quic(Stack::Quinn)];
 /// This host's kernel.
 pub(super) const KERNEL: &[Backend] = &[Backend::Kernel];
 /// s2n-quic.

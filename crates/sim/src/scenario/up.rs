@@ -11,7 +11,7 @@ use super::flow_options::FlowDirection;
 use super::keys::Scenario;
 use super::resolve::{Checked, buffer, buffer_bytes};
 use super::source::ScenarioError;
-use super::support::{NO_UP, Refusal, UML};
+use super::support::{Refusal, STACKS, UML};
 use super::text::{TextError, as_text};
 use super::units::{BitRate, BufferSize, PACKET_BYTES, TimeSpan};
 use super::values::{AckHold, Options};
@@ -33,7 +33,7 @@ pub struct UpLink {
 const UP_FORM: &str = "rate=RATE[,buffer=SIZE][,ack_filter][,aqm=AQM], as in rate=1mbit,buffer=50p";
 
 pub(super) const UP: Refusal = Refusal {
-    on: NO_UP,
+    on: STACKS,
     values: "all",
     why: "this backend has no queue on the reverse path",
     holds: |setup| setup.up.as_ref().map(|up| format!("{} bit/s", up.service.nominal_rate().as_bits_per_sec())),

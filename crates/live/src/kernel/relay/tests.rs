@@ -23,7 +23,7 @@ const PORT: u16 = 10_000;
 const FLOWS: u64 = 3;
 
 /// Every feature of a path: one that a driver loses shows as a difference.
-const PATHS: [(&str, &str); 14] = [
+const PATHS: [(&str, &str); 16] = [
     ("plain", ""),
     ("random loss", "loss = \"3%\"\nack_loss = \"5%\""),
     ("bursty loss", "loss = \"ge:1%,30%\""),
@@ -40,6 +40,8 @@ const PATHS: [(&str, &str); 14] = [
         "own delays",
         "flow = [\"bbr1,rtt=40ms\", \"bbr1\", \"bbr1,access=8mbit/6ms/20p\"]\nschedule = \"700ms:rtt=80ms\"",
     ),
+    ("up", "up = \"rate=300kbit,buffer=2kB\"\nack_loss = \"1%\"\nschedule = \"1s:rate=4mbit\""),
+    ("ACK filter", "up = \"rate=100kbit,buffer=10p,ack_filter\""),
     ("held ACKs", "ack_aggregation = \"5ms\"\nack_loss = \"1%\""),
 ];
 
@@ -114,6 +116,9 @@ impl LinkPacket for Bare {
     }
     fn mark_ce(&mut self) {
         self.ce = true;
+    }
+    fn supersedes(&self, queued: &Self) -> bool {
+        self.sent.direction == LEFTWARD && self.sent.flow == queued.sent.flow && self.sent.id > queued.sent.id
     }
 }
 
@@ -214,7 +219,7 @@ fn write_ip(sent: &Sent, to: &mut [u8]) {
 fn late(setup: &Setup, traffic: &[Sent], seed: u64) -> Fates {
     let path = Path::new(setup, FlowSharing { unknown_flows: true, per_flow_delay: false });
     let ports = Ports { l4s: setup.flows.iter().map(|flow| flow.host.l4s).collect() };
-    let mut relay = Relay::new(path, 1500, RIGHTWARD, Some(Span::millis(10)), ports);
+    let mut relay = Relay::new(path, 1500, Some(Span::millis(10)), ports);
     let mut rng = Rng::new(seed);
     let mut fates = Fates::new();
     let mut deliver = |relay: &mut Relay<Ports>, now: Time| {
