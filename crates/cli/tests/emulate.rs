@@ -283,9 +283,7 @@ fn a_probe_on_this_kernel_meets_the_flows_queue() {
         return;
     }
     let path = ["--rate", "10mbit", "--rtt", "20ms", "--buffer", "50p", "--duration", "3s", "--warmup", "1s"];
-    let flags = ["--flow", "cubic", "--probe", "10ms", "--json", "-"];
-    let done = bbrlab().args(["run", "--on", "kernel"]).args(path).args(flags).output().unwrap();
-    let result: serde_json::Value = serde_json::from_slice(&done.stdout).unwrap();
+    let result = on_kernel(&[&path[..], &["--flow", "cubic", "--probe", "10ms"]].concat());
     let (probe, check) = (&result["probe"], &result["provenance"]["self_check"]);
     let (sent, lost) = (probe["sent"].as_u64().unwrap(), probe["lost"].as_u64().unwrap());
     assert!((170..=200).contains(&sent) && lost < 20, "{probe}");
@@ -297,6 +295,32 @@ fn a_probe_on_this_kernel_meets_the_flows_queue() {
     } else {
         println!("disturbed: {check}");
     }
+}
+
+/// The result of a run on this kernel.
+fn on_kernel(flags: &[&str]) -> serde_json::Value {
+    let done = bbrlab().args(["run", "--on", "kernel", "--json", "-"]).args(flags).output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    serde_json::from_slice(&done.stdout).unwrap()
+}
+
+#[test]
+fn acks_and_an_upload_share_the_link_of_the_reverse_direction() {
+    if !permitted("acks_and_an_upload_share_the_link_of_the_reverse_direction") {
+        return;
+    }
+    let path = ["--rate", "20mbit", "--rtt", "20ms", "--duration", "3s", "--warmup", "1s"];
+    // 20 Mbit/s of data need 0.43 Mbit/s of ACKs.
+    let up = |up: &str| on_kernel(&[&path[..], &["--flow", "cubic", "--up", up]].concat())["up"].clone();
+    let plain = up("rate=200kbit,buffer=20p");
+    assert!(plain["utilisation"].as_f64().unwrap() > 0.9 && plain["drops"].as_u64().unwrap() > 100, "{plain}");
+    assert_eq!(plain["filtered"].as_u64(), Some(0));
+    let filtered = up("rate=200kbit,buffer=20p,ack_filter");
+    assert!(filtered["filtered"].as_u64().unwrap() > 100 && filtered["drops"].as_u64().unwrap() < 50, "{filtered}");
+    let flows = ["--up", "rate=5mbit,buffer=30p", "--flow", "cubic", "--flow", "cubic,direction=up"];
+    let both = on_kernel(&[&path[..], &flows].concat());
+    let goodput = |flow: usize| both["flows"][flow]["goodput_bps"].as_f64().unwrap();
+    assert!((3.5e6..4.8e6).contains(&goodput(1)) && goodput(0) > 8e6, "{} {}", goodput(0), goodput(1));
 }
 
 /// Connections of this machine that their process has closed while data was still in flight.

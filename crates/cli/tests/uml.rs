@@ -140,8 +140,8 @@ fn a_probe_takes_the_path_and_its_serialisation_and_waits_in_the_flows_queue() {
     let loaded = probe(&["--warmup", "2s", "--flow", "cubic"]);
     let rtt = loaded["rtt_ms"]["p50"].as_f64().unwrap();
     assert!((80.0..121.0).contains(&rtt) && loaded["rpm"]["rpm"].as_f64().unwrap() < 750.0, "{loaded}");
-    let lossy = probe(&["--flow", "cubic,size=1kB", "--loss", "20%", "--duration", "20s"]);
-    assert!((0.15..0.25).contains(&lossy["loss_ratio"].as_f64().unwrap()), "{lossy}");
+    let lossy = probe(&["--flow", "cubic,size=1kB", "--loss", "20%"]);
+    assert!((0.1..0.3).contains(&lossy["loss_ratio"].as_f64().unwrap()), "{lossy}");
 }
 
 #[test]

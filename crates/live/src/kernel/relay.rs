@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{Span, Time};
-use bbrlab_sim::link::Verdict;
+use bbrlab_sim::link::{Link, Verdict};
 use bbrlab_sim::path::{OneWay, Path, PathObserver, SojournTime};
 
 use super::packet::{BufferPool, ECN, ECT_0, Packet, PlainAck, Shape};
@@ -63,7 +63,7 @@ impl<O: Observer> Relay<O> {
     pub fn new(path: EmulatedPath, mtu: u32, sample: Option<Span>, observer: O) -> Self {
         Self {
             last_acks: vec![None; path.forward.users().max(path.reverse.users())],
-            filters_acks: [path.forward.filters_acks(), path.reverse.filters_acks()],
+            filters_acks: [&path.forward, &path.reverse].map(|way| way.links().iter().any(Link::filters_acks)),
             path,
             pool: BufferPool::new(mtu as usize),
             observer,

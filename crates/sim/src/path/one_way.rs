@@ -141,11 +141,6 @@ impl<P: PathPacket> OneWay<P> {
         self.agenda.earliest()
     }
 
-    /// True if a queue may remove an ACK when a newer one arrives.
-    pub fn filters_acks(&self) -> bool {
-        self.links.iter().any(Link::filters_acks)
-    }
-
     /// True if [`Self::offer`] requires the number of bytes that an ACK acknowledges.
     #[inline]
     pub fn holds_acks(&self) -> bool {
