@@ -529,4 +529,26 @@ mod tests {
         pool.release(kept.buffer);
         assert_eq!(pool.take(true), Some(buffer));
     }
+
+    #[test]
+    fn a_newer_ack_replaces_an_older_one_unless_either_reports_more() {
+        let ack = |number: u32, change: &dyn Fn(&mut Vec<u8>)| {
+            let mut packet = segment(5, 0, None);
+            packet[28..32].copy_from_slice(&number.to_be_bytes());
+            packet[33] = wire::flag::ACK;
+            change(&mut packet);
+            PlainAck::of(&packet)
+        };
+        let plain = |number| ack(number, &|_| {}).unwrap();
+        assert!(plain(9).replaces(plain(7)) && plain(3).replaces(plain(u32::MAX - 2)));
+        assert!(!plain(7).replaces(plain(9)) && !plain(7).replaces(plain(7)));
+        for (byte, bits) in [(32, 1), (33, wire::flag::CWR), (33, wire::flag::ECE)] {
+            let marked = ack(9, &|packet| packet[byte] |= bits).unwrap();
+            assert!(!marked.replaces(plain(7)) && !plain(10).replaces(marked), "{byte}: {bits}");
+        }
+        for flag in [wire::flag::SYN, wire::flag::FIN, wire::flag::RST] {
+            assert_eq!(ack(9, &|packet| packet[33] |= flag), None);
+        }
+        assert_eq!((PlainAck::of(&segment(5, 1, None)), PlainAck::of(&segment(5, 0, Some((9, 12))))), (None, None));
+    }
 }

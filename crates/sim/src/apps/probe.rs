@@ -1,8 +1,8 @@
 //! The lag probe: small packets at a fixed interval, echoed by the receiver, as `ping` sends them. It crosses the same queues as
 //! the flows, and has no congestion control.
 //!
-//! Responsiveness in round trips per minute (RPM) follows draft-ietf-ippm-responsiveness, with the parts that a simulated probe
-//! has: see [`Responsiveness`].
+//! Responsiveness in round trips per minute (RPM) follows draft-ietf-ippm-responsiveness, with the parts that such a probe has:
+//! see [`Responsiveness`].
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{Span, Time};
