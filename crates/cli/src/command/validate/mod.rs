@@ -204,10 +204,9 @@ fn matrix(args: &ValidateArgs, on: Backend) -> Result<Vec<Case>, Error> {
             && args.only.as_deref().is_none_or(|text| name.contains(text))
             && args.every.is_none_or(|every| index.is_multiple_of(every as usize))
     };
-    // Our own algorithms only where they can be loaded, and a link of the reverse direction only where there is one.
+    // Our own algorithms only where they can be loaded.
     let can = |(_, scenario): &(usize, Scenario)| {
-        let is_special = scenario.name.starts_with(OURS) || scenario.up.is_some();
-        !is_special || scenario.resolve().is_ok_and(|setup| Runner::check(on, &setup).is_ok())
+        !scenario.name.starts_with(OURS) || scenario.resolve().is_ok_and(|setup| Runner::check(on, &setup).is_ok())
     };
     let cases: Vec<Case> = matrix
         .scenario
@@ -480,18 +479,17 @@ mod tests {
     }
 
     #[test]
-    fn the_matrix_has_links_of_the_reverse_direction_where_a_backend_has_them() {
-        let with_up = |on: Backend| {
+    fn both_kernels_run_the_matrix_with_its_links_of_the_reverse_direction_and_its_probes() {
+        for on in [Backend::Uml, Backend::Kernel] {
             let args = Command::parse_from(["validate"]).args;
             let cases = matrix(&args, on).unwrap();
             for case in &cases {
                 let setup = case.scenario.scenario.resolve().unwrap();
                 assert!(Runner::check(on, &setup).is_ok(), "{} on {on}", case.name);
             }
-            cases.iter().filter(|case| case.scenario.scenario.up.is_some()).count()
-        };
-        assert!(with_up(Backend::Uml) >= 5);
-        assert_eq!(with_up(Backend::Kernel), 0);
+            let count = |has: fn(&Scenario) -> bool| cases.iter().filter(|case| has(&case.scenario.scenario)).count();
+            assert!(count(|scenario| scenario.up.is_some()) >= 5 && count(|scenario| scenario.probe.is_some()) >= 3);
+        }
     }
 
     #[test]
