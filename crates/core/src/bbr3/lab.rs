@@ -11,9 +11,9 @@ params! {
     /// The parameters of bbr-lab's own rules. Gains and shares are in 1/25600.
     QueueParams {
         /// Queue that the window aims at between probes, at most a quarter of the minimum RTT; 0 switches every rule off: v3.
-        queue_aim: Micros = 2_000, 0, 1_000_000, "ours: best of 1, 1.5, 2, 3, 4 ms on the design sets";
+        queue_aim: Micros = 1_500, 0, 1_000_000, "ours: of 1, 1.25, 1.5, 2 ms on the design sets";
         /// Number of aims that the queue of a whole round may reach before a probe ends; 0 for v3's probe.
-        probe_queue: Count = 4, 0, 100, "ours: of 3, 4, 6, 8 on the design sets";
+        probe_queue: Count = 5, 0, 100, "ours: of 2, 3, 4, 5, 6 on the design sets";
         /// Share of the path's RTT above which a queue may be a competitor's; 0: no flow is one.
         competitor_queue: FineShare = 5_120, 0, 25_600, "ours: of 15, 20, 25, 30 % on the design sets";
         /// Rounds with such a queue that show a competitor, and rounds without that show its end.
@@ -23,7 +23,7 @@ params! {
         /// Largest share of loss without a queue that is added to `loss_thresh`; 0: none.
         random_loss: FineShare = 2_560, 0, 12_800, "ours: twice the largest loss of set 0";
         /// BDP below which no loss counts as random.
-        random_loss_bdp: Packets = 32, 0, 1_000, "ours: of 16, 32, by the drops of 30 and 60 flows";
+        random_loss_bdp: Packets = 32, 0, 1_000, "ours: of 16, 24, 32, by the drops of 30 and 60 flows";
         /// Share above the minimum RTT up to which an RTT postpones ProbeRTT; 0 for the draft's ProbeRTT.
         min_rtt_tolerance: FineShare = 768, 0, 12_800, "ours: of 3, 5 % on the design sets";
     }

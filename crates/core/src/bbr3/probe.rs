@@ -280,6 +280,9 @@ impl<R: Rules> Bbr3<R> {
     #[inline]
     fn is_reno_coexistence_probe_time(&self) -> bool {
         let rounds = self.probe.rounds_since_probe_up;
+        if self.is_too_early_for_renos_probe(rounds) {
+            return false;
+        }
         // Whole packets of the target, at most as many as the rounds, which are few: at most 10^6 by the first condition.
         rounds >= u64::from(self.p.bw_probe_max_rounds)
             || self.target_inflight() < (rounds + 1).wrapping_mul(self.smss())

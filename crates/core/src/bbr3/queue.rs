@@ -116,6 +116,9 @@ pub(super) struct Losses {
     /// The flow's totals at the start of this round, and of this round of loss.
     round: Volumes,
     loss_round: Volumes,
+    /// Volume lost so far, and in this round for want of room.
+    seen: u64,
+    queued: u64,
     /// Volumes of this cycle: of cruising without a queue, and of probing and draining.
     pub(super) calm: Volumes,
     pub(super) probing: Volumes,
@@ -125,6 +128,8 @@ impl Losses {
     const NONE: Self = Self {
         random: 0,
         round: Volumes::NONE,
+        seen: 0,
+        queued: 0,
         loss_round: Volumes::NONE,
         calm: Volumes::NONE,
         probing: Volumes::NONE,
@@ -201,14 +206,15 @@ impl Queue {
         UNIT - u32::try_from(part).map_or(UNIT / 2, |part| part.min(UNIT / 2))
     }
 
-    /// Moves the window towards the aim: up by at most a sixteenth, down by half of the excess.
+    /// Moves the window towards the aim: up by at most a sixteenth, down by half of the excess over the RTT, of which a short
+    /// one counts as the even RTT, so that equal queues make all flows yield by equal shares.
     pub(super) fn scale_towards(&mut self, rtt_us: u64, target_us: u64, most: u32) {
         let (scale, even) = (u64::from(self.scale), self.even_us());
         let weight = rtt_us.min(even);
         let next = if rtt_us <= target_us {
             scale + scale * weight / (16 * even)
         } else {
-            let excess = scale * (rtt_us - target_us) / rtt_us / 2;
+            let excess = scale * (rtt_us - target_us) / rtt_us.max(even) / 2;
             scale - excess * weight / even * weight / even
         };
         self.scale = u32::try_from(next).unwrap_or(most).max(self.floor()).min(most);
@@ -217,7 +223,7 @@ impl Queue {
     /// Longest queue that is no sign of a competitor.
     fn own_queue_us(&self, min_rtt_us: u64, packet_us: u64) -> u64 {
         let share = scaled(self.base_us, self.p.competitor_queue).max(2 * self.aim_us(min_rtt_us));
-        share + (2 * packet_us).min(self.base_us / 8)
+        share + (2 * packet_us).min(self.base_us / 4)
     }
 
     /// Records a round with a long queue between probes; returns true if it shows a competitor.
@@ -272,6 +278,10 @@ impl<R: Rules> Bbr3<R> {
         if let Some(rtt) = ack.rs.rtt_us {
             queue.round_us = queue.round_us.min(rtt.min(MAX_US));
         }
+        if ack.lost != queue.losses.seen {
+            self.place_loss(ack);
+        }
+        let Some(queue) = self.queue.get() else { return };
         if self.model.rounds.start && queue.is_on() {
             self.end_queue_round(ack);
         }
@@ -311,16 +321,35 @@ impl<R: Rules> Bbr3<R> {
         }
     }
 
+    /// Notes whether the ACK that reports a loss had queued: then the loss is for want of room.
+    // rule: random loss
+    #[inline(never)]
+    fn place_loss(&mut self, ack: &Ack) {
+        let burst_us = self.burst_us();
+        let Some(queue) = self.queue.get_mut() else { return };
+        let lost = ack.lost.saturating_sub(core::mem::replace(&mut queue.losses.seen, ack.lost));
+        let most = (queue.longest_us / 2).max(burst_us + burst_us / 2);
+        if ack.rs.rtt_us.is_some_and(|rtt| rtt.min(MAX_US) > queue.base_us.saturating_add(most)) {
+            queue.losses.queued = queue.losses.queued.saturating_add(lost);
+        }
+    }
+
     // rule: random loss
     fn count_loss(&mut self, rtt_us: u64, ack: &Ack) {
         let (min_rtt_us, packet_us) = (self.path_us(), self.packet_us());
         let Some(queue) = self.queue.get_mut() else { return };
         let now = Volumes::of(ack);
-        let round = now.since(core::mem::replace(&mut queue.losses.round, now));
-        // In a shallow buffer even a full queue is short.
-        let most = (queue.aim_us(min_rtt_us) + packet_us).min(queue.longest_us / 4 + 100);
+        let mut round = now.since(core::mem::replace(&mut queue.losses.round, now));
+        let queued = core::mem::take(&mut queue.losses.queued);
+        // In a shallow buffer even a full queue is short. Where none was longer than two packets, a full packet's own time is no
+        // queue: the base may be a small packet's.
+        let short_us = if queue.longest_us > 2 * packet_us { queue.longest_us / 4 } else { packet_us };
+        let most = (queue.aim_us(min_rtt_us) + packet_us).min(short_us + 100);
         match self.phase {
-            Phase::ProbeBwCruise if rtt_us <= queue.base_us + most => queue.losses.calm.add(round),
+            Phase::ProbeBwCruise if rtt_us <= queue.base_us + most => {
+                round.lost = round.lost.saturating_sub(queued);
+                queue.losses.calm.add(round);
+            }
             Phase::ProbeBwUp(_) | Phase::ProbeBwDown => queue.losses.probing.add(round),
             _ => {}
         }
@@ -339,7 +368,8 @@ impl<R: Rules> Bbr3<R> {
             queue.competitors.rounds = 0;
             queue.competitors.calm_rounds += u32::from(queue.competitors.present);
             if queue.competitors.present && queue.competitors.calm_rounds >= queue.p.competitor_rounds {
-                (queue.competitors.present, queue.competitors.left, queue.scale) = (false, Some(now), UNIT);
+                // The estimates of a crowd that has competed add up to more than the link.
+                (queue.competitors.present, queue.competitors.left, queue.scale) = (false, Some(now), UNIT * 7 / 8);
                 self.out.plan.forget();
             }
         } else if is_between && !queue.competitors.present && queue.is_competitors_round(rtt_us, now) {
@@ -351,11 +381,9 @@ impl<R: Rules> Bbr3<R> {
 
     // rule: window by queue, probe by queue
     fn follow_queue(&mut self, rtt_us: u64) {
-        let (most, gain, packet) = (self.p.default_cwnd_gain, self.p.probe_up_pacing_gain, self.smss());
+        let (most, gain, packet) = (self.most_scale(), self.p.probe_up_pacing_gain, self.smss());
         let (min_rtt_us, packet_us) = (self.path_us(), self.packet_us());
-        // A burst that leaves at once queues for its own length.
-        let burst_us = wide::saturating_mul(self.out.send_quantum, MICROS_PER_SEC) / self.out.pacing_rate.max(1);
-        let burst_us = burst_us.min(MAX_US);
+        let burst_us = self.burst_us();
         let Some(queue) = self.queue.get_mut() else { return };
         if queue.competitors.present {
             return;
@@ -456,10 +484,40 @@ impl<R: Rules> Bbr3<R> {
         })
     }
 
-    /// Returns this factor of the BDP with room for aggregated ACKs, at least the bursts that v3's window admits.
+    /// Returns this factor of the BDP with room for aggregated ACKs, at least two bursts.
     fn queue_volume(&self, bw: u64, gain: u32) -> u64 {
         let volume = self.bdp_multiple(bw, gain).saturating_add(self.extra_acked());
-        volume.max(self.offload_budget()).max(self.host.min_pipe_cwnd())
+        volume.max(self.two_bursts()).max(self.host.min_pipe_cwnd())
+    }
+
+    /// Largest factor of the BDP between probes: an eighth more than the BDP, or two bursts more, at most v3's window.
+    // rule: window by queue
+    fn most_scale(&self) -> u32 {
+        let bdp = self.bdp_multiple(self.model.max_bw(), UNIT).max(1);
+        let bursts = wide::saturating_mul(self.two_bursts(), u64::from(UNIT)) / bdp;
+        let room = u32::try_from(bursts).map_or(UNIT, |bursts| bursts.min(UNIT));
+        (UNIT + room.max(UNIT / 8)).min(self.p.default_cwnd_gain)
+    }
+
+    /// Volume of two bursts that leave at once.
+    fn two_bursts(&self) -> u64 {
+        wide::saturating_mul(self.out.send_quantum, 2)
+    }
+
+    /// True if Reno's sawtooth is no reason to probe yet. Where the BDP is few packets, the probes of a crowd would leave no
+    /// time in which to tell its own queue from a competitor's.
+    // rule: probe by queue
+    #[inline]
+    pub(super) fn is_too_early_for_renos_probe(&self, rounds: u64) -> bool {
+        self.queue.get().is_some_and(|queue| {
+            queue.is_on() && !queue.competitors.present && rounds < 2 * u64::from(queue.p.competitor_rounds)
+        })
+    }
+
+    /// Time for which a burst that leaves at once queues behind itself.
+    pub(super) fn burst_us(&self) -> u64 {
+        let burst_us = wide::saturating_mul(self.out.send_quantum, MICROS_PER_SEC) / self.out.pacing_rate.max(1);
+        burst_us.min(MAX_US)
     }
 
     /// The minimum RTT.

@@ -151,15 +151,29 @@ fn without_an_aim_every_window_and_rate_is_v3s() {
 
 #[test]
 fn the_window_grows_by_a_sixteenth_of_the_bdp_up_to_the_aim_and_shrinks_by_half_of_the_excess() {
-    // 40 ms, 2 ms of aim, and a packet of 1 ms; v3's window would be 80 packets.
+    // 40 ms, 1.5 ms of aim, and a packet of 1 ms; v3's window would be 80 packets.
     let mut flow = Flow::new(&[("extra_acked_gain", "0")]);
-    flow.round(43_000);
+    flow.round(42_500);
     assert_eq!(flow.queue().scale, UNIT + UNIT / 16);
     assert_eq!(flow.max_inflight(), BDP + BDP / 16);
     let mut flow = Flow::new(&[("extra_acked_gain", "0"), ("competitor_queue", "0")]);
-    flow.round(86_000);
+    flow.round(85_000);
     assert_eq!(flow.queue().scale, UNIT - UNIT / 4);
     assert_eq!(flow.max_inflight(), BDP * 3 / 4);
+}
+
+#[test]
+fn the_window_grows_to_an_eighth_above_the_bdp_or_to_two_bursts() {
+    let mut flow = Flow::new(&[]);
+    flow.rounds(50, RTT_US);
+    assert_eq!(flow.queue().scale, UNIT + UNIT / 8);
+    // 40 packets of BDP: two bursts of ten are half of it, and two of forty more than v3's window.
+    for (burst, most) in [("10", UNIT + UNIT / 2), ("40", 2 * UNIT)] {
+        let mut flow = Flow::new(&[("send_quantum_min", burst)]);
+        flow.bbr.set_send_quantum();
+        flow.rounds(50, RTT_US);
+        assert_eq!(flow.queue().scale, most, "{burst}");
+    }
 }
 
 #[test]
@@ -193,8 +207,8 @@ fn a_short_rtt_yields_by_no_more_per_second_than_a_long_one() {
         u64::from(UNIT - flow.queue().scale)
     };
     assert_eq!(yielded(10_000, "0us"), u64::from(UNIT) / 4);
-    // A quarter of the excess, a quarter as often: the same yield per second, at half the RTT twice as many rounds.
-    assert_eq!(yielded(10_000, "40ms"), u64::from(UNIT) / 4 / 4);
+    // The same queue is a quarter of the even RTT; a half of the RTT yields a quarter as much a round.
+    assert_eq!(yielded(10_000, "40ms"), u64::from(UNIT) / 4 / 2 / 4);
     assert_eq!(yielded(20_000, "40ms"), u64::from(UNIT) / 4);
 }
 
@@ -213,8 +227,18 @@ fn a_probe_starts_above_what_was_in_flight_and_grows_only_without_a_queue() {
 }
 
 #[test]
-fn a_probe_ends_after_a_whole_round_above_four_aims() {
-    for (setting, rtt_us, ends) in [("4", 49_000, false), ("4", 49_001, true), ("0", 49_001, false)] {
+fn renos_sawtooth_begins_a_probe_after_ten_rounds_at_the_earliest_unless_a_competitor_is_there() {
+    let mut flow = Flow::new(&[]);
+    assert!(flow.bbr.is_too_early_for_renos_probe(9));
+    assert!(!flow.bbr.is_too_early_for_renos_probe(10));
+    flow.queue().competitors.present = true;
+    assert!(!flow.bbr.is_too_early_for_renos_probe(0));
+    assert!(!Flow::new(&[("queue_aim", "0us")]).bbr.is_too_early_for_renos_probe(0));
+}
+
+#[test]
+fn a_probe_ends_after_a_whole_round_above_five_aims() {
+    for (setting, rtt_us, ends) in [("5", 48_500, false), ("5", 48_501, true), ("0", 48_501, false)] {
         let mut flow = Flow::new(&[("probe_queue", setting)]).enters(REFILL);
         flow.rounds(2, RTT_US);
         flow.queue().round_us = rtt_us; // the cycle advances before the ACK's own RTT is taken
@@ -289,6 +313,31 @@ fn loss_is_not_random_where_probing_loses_three_times_as_much_or_the_window_is_s
     assert_eq!(Flow::new(&[]).thresh_after_cycle(20, 61), 512);
     assert!(Flow::new(&[("random_loss_bdp", "40")]).thresh_after_cycle(20, 20) > 512);
     assert_eq!(Flow::new(&[("random_loss_bdp", "41")]).thresh_after_cycle(20, 20), 512);
+}
+
+#[test]
+fn loss_that_an_ack_reports_after_queueing_is_not_random() {
+    for (longest_us, extra_us, random) in [(0, 0, PACKET), (0, 1, 0), (20_000, 0, PACKET), (20_000, 1, 0)] {
+        let mut flow = Flow::new(&[]);
+        flow.round(RTT_US);
+        flow.queue().longest_us = longest_us;
+        let burst_us = flow.bbr.burst_us();
+        let most_us = (longest_us / 2).max(burst_us + burst_us / 2);
+        flow.queue().round_us = RTT_US;
+        flow.round_with_loss(RTT_US + most_us + extra_us, PACKET);
+        assert_eq!(flow.queue().losses.calm.lost, random, "{longest_us} {extra_us}");
+    }
+}
+
+#[test]
+fn a_full_packets_time_is_no_queue_where_only_a_small_one_measured_the_path() {
+    for (rtt_us, is_calm) in [(RTT_US + 1_100, true), (RTT_US + 1_101, false)] {
+        let mut flow = Flow::new(&[]);
+        flow.round(RTT_US);
+        flow.queue().longest_us = 0;
+        flow.round_with_loss(rtt_us, PACKET);
+        assert_eq!(flow.queue().losses.calm.lost > 0, is_calm, "{rtt_us}");
+    }
 }
 
 #[test]
