@@ -206,8 +206,8 @@ impl Queue {
         UNIT - u32::try_from(part).map_or(UNIT / 2, |part| part.min(UNIT / 2))
     }
 
-    /// Moves the window towards the aim: up by at most a sixteenth, down by half of the excess over the RTT, of which a short
-    /// one counts as the even RTT, so that equal queues make all flows yield by equal shares.
+    /// Moves the window towards the aim: up by at most a sixteenth, down by half of the excess divided by the RTT. An RTT
+    /// below `even_rtt` counts as `even_rtt`, so that a short path does not yield more to the same queue.
     pub(super) fn scale_towards(&mut self, rtt_us: u64, target_us: u64, most: u32) {
         let (scale, even) = (u64::from(self.scale), self.even_us());
         let weight = rtt_us.min(even);
@@ -321,7 +321,7 @@ impl<R: Rules> Bbr3<R> {
         }
     }
 
-    /// Notes whether the ACK that reports a loss had queued: then the loss is for want of room.
+    /// Counts a loss as congestion if the ACK that reports it has the RTT of a long queue.
     // rule: random loss
     #[inline(never)]
     fn place_loss(&mut self, ack: &Ack) {
