@@ -7,7 +7,7 @@ use bbrlab_sim::backend::Stack;
 use bbrlab_sim::engine;
 use bbrlab_sim::path::PathAction;
 use bbrlab_sim::record::Output;
-use bbrlab_sim::record::result::FlowResult;
+use bbrlab_sim::record::result::{FlowResult, RunResult};
 use bbrlab_sim::scenario::Scenario;
 use bbrlab_sim::script::{Action, Script, StateMatch, Trigger};
 use bbrlab_sim::setup::{Setup, Traffic, Transport};
@@ -241,6 +241,9 @@ fn flows_of_tcp_alone_are_those_of_the_simulator() {
              --flow tcp:cubic,request=50kB/100ms --flow tcp:cubic,size=1MB,gro=1ms,delack=10ms",
             "--rate 20mbit --rtt 40ms --ack-aggregation 10ms --schedule 3s:rate=10mbit,rtt=60ms \
              --flow tcp:cubic,access=15mbit/10ms/5p --flow tcp:bbr2,on=1s/off=500ms,tso=off",
+            "--rate 20mbit --rtt 40ms --loss 0.1% --ack-loss 0.1% --up rate=5mbit,buffer=30p,aqm=fq_codel --probe 20ms \
+             --flow tcp:bbr3,ecn=on --flow tcp:cubic,direction=up --flow tcp:bbr1,direction=up,rtt=80ms --warmup 2s",
+            "--rate 20mbit --rtt 40ms --probe 20ms --ack-loss 5% --schedule 4s:ack-loss=20%,rtt=50ms --flow tcp:cubic",
         ] {
             let setup = setup(stack, &format!("{flags} --duration 8s"));
             let here = bytes(engine::run(&setup));
@@ -252,6 +255,37 @@ fn flows_of_tcp_alone_are_those_of_the_simulator() {
             }
             assert_eq!(here.len(), there.len(), "{flags} in {}", stack.name());
         }
+    }
+}
+
+/// Goal: ACKs of QUIC queue on the reverse direction's link, behind an upload's data, and a probe waits as long as in the simulator.
+#[test]
+fn acks_wait_on_the_reverse_link_behind_an_upload() {
+    for stack in Stack::ALL {
+        let path =
+            "--rate 20mbit --rtt 40ms --buffer 1bdp --up rate=5mbit,buffer=30p --probe 20ms --duration 20s --warmup 5s";
+        let flags = format!("{path} --flow cubic --flow cubic,direction=up");
+        let (own, beside) = (run(stack, &flags).result, simulated(stack, &flags).result);
+        let name = stack.name();
+        let up = &own.flows[1];
+        let is_near = |a: f64, b: f64, by: f64| (a / b - 1.0).abs() < by;
+        for (flow, simulated) in own.flows.iter().zip(&beside.flows) {
+            let (own, simulated) = (mbps(flow), mbps(simulated));
+            assert!(is_near(own, simulated, 0.12), "{name}: {}: {own} and {simulated} Mbit/s", flow.name);
+        }
+        assert!(up.drop_ratio.is_some_and(|ratio| ratio > 0.0 && ratio < 0.05), "{name}: {:?}", up.drop_ratio);
+        let figures = |result: &RunResult| {
+            let (up, probe) = (result.up.as_ref().unwrap(), result.probe.as_ref().unwrap());
+            (up.queue_ms.p50, up.utilisation, probe.rtt_ms.as_ref().unwrap().p50, probe.lost)
+        };
+        let (ours, simulated) = (figures(&own), figures(&beside));
+        assert!(is_near(ours.0, simulated.0, 0.35), "{name}: queue {} and {} ms", ours.0, simulated.0);
+        assert!(is_near(ours.1, simulated.1, 0.03), "{name}: utilisation {} and {}", ours.1, simulated.1);
+        assert!(is_near(ours.2, simulated.2, 0.25), "{name}: probe {} and {} ms", ours.2, simulated.2);
+        assert!(ours.3 <= 20 && simulated.3 <= 20, "{name}: {} and {} probes lost of 750", ours.3, simulated.3);
+        // Without the upload, ACKs and echoes meet an empty link.
+        let alone = run(stack, &format!("{path} --flow cubic")).result;
+        assert!(figures(&alone).0 < 1.0 && alone.up.unwrap().utilisation < 0.15, "{name}: ACKs alone wait");
     }
 }
 

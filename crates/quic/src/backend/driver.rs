@@ -23,7 +23,7 @@ use super::stack::{
 };
 use crate::backend::reader::Reader;
 use crate::backend::stage::Stage;
-use crate::backend::store::Direction;
+use crate::backend::store::End;
 use crate::backend::{CHUNK, datagram, send_buffer, tls, window};
 use crate::{Error, Result, StackError};
 
@@ -232,7 +232,7 @@ impl Simulation<'_> {
             }
             while let Some(arrival) = self.stage.arrival(now, self.progress) {
                 let sender = self.sides.partition_point(|side| side.flow < arrival.flow);
-                let side = sender + usize::from(arrival.direction == Direction::There);
+                let side = sender + usize::from(arrival.from == End::Sender);
                 self.deliver(side, arrival.payload, arrival.ce)?;
                 self.touched.insert(side);
             }
@@ -424,8 +424,8 @@ impl Simulation<'_> {
 
     /// Sends all available datagrams, or at most one with a script. Returns true if any was sent.
     fn transmit(&mut self, side: usize, now: Instant, connection: &mut Connection) -> bool {
-        let direction = if side.is_multiple_of(2) { Direction::There } else { Direction::Back };
-        let is_single = self.stage.has_script() && direction == Direction::There;
+        let from = if side.is_multiple_of(2) { End::Sender } else { End::Receiver };
+        let is_single = self.stage.has_script() && from == End::Sender;
         let batch = if is_single { SINGLY } else { BATCH };
         let end = &mut self.sides[side];
         let flow = end.flow;
@@ -446,7 +446,7 @@ impl Simulation<'_> {
         let has_sent = !out.is_empty();
         for payload in out {
             let (bytes, ect) = (payload.bytes.len(), payload.ect);
-            self.stage.send(direction, flow, payload, bytes, ect);
+            self.stage.send(from, flow, payload, bytes, ect);
         }
         has_sent
     }

@@ -1,15 +1,17 @@
-//! Common part of both stacks' drivers: the path with its datagrams, and the counters of the run.
+//! Common part of the stacks' drivers: the path with its datagrams, the lag probe, and the counters of the run.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{Span, Time};
-use bbrlab_sim::link::Verdict;
-use bbrlab_sim::path::{ACCESS_HOP, FlowSharing, Path, PathObserver, SojournTime};
+use bbrlab_sim::apps::probe::Prober;
+use bbrlab_sim::link::{LinkPacket, Verdict};
+use bbrlab_sim::path::{ACCESS_HOP, Direction, FlowSharing, Path, PathObserver, SojournTime};
 use bbrlab_sim::record::Output;
 use bbrlab_sim::script::{Action, Script, ScriptRunner};
 use bbrlab_sim::setup::Setup;
+use bbrlab_sim::tcp::Segment;
 
-use super::store::{Datagram, Direction, Payload, Store};
-use super::tally::Tally;
+use super::store::{Datagram, End, Payload, Store};
+use super::tally::{Flow, Tally};
 use super::tcp::{TcpEndpoints, ends};
 use super::{ETHERNET, IP_UDP};
 
@@ -19,7 +21,8 @@ const PROGRESS_REPORTS: u64 = 100;
 /// A datagram that has arrived.
 #[derive(Debug)]
 pub struct Arrival<P> {
-    pub direction: Direction,
+    /// End that sent it.
+    pub from: End,
     pub flow: usize,
     pub payload: P,
     /// True if it is CE-marked.
@@ -35,6 +38,7 @@ pub struct Stage<P> {
     /// Endpoints of flows of the TCP model.
     pub(super) tcp: TcpEndpoints,
     pub tally: Tally,
+    prober: Option<Box<Prober>>,
     pub now: Time,
     director: Option<Box<ScriptRunner>>,
     /// True if the first flow's application has changed and its driver has not been notified.
@@ -47,7 +51,7 @@ impl<P: Clone> Stage<P> {
     pub fn new(setup: &Setup, script: Option<&Script>) -> Self {
         let apart = script.is_some_and(Script::sets_flows_apart);
         let path: Path<Datagram, Datagram> =
-            Path::new(setup, FlowSharing { unknown_flows: false, per_flow_delay: apart });
+            Path::new(setup, FlowSharing { unknown_flows: setup.probe.is_some(), per_flow_delay: apart });
         let mut tally = Tally::new(setup, script.is_some_and(|script| script.record));
         for (index, flow) in tally.flows.iter_mut().enumerate() {
             flow.tcp = ends(setup, index, path.reverse.delay_of(index));
@@ -59,6 +63,7 @@ impl<P: Clone> Stage<P> {
             store: Store::new(),
             tcp: TcpEndpoints::new(setup),
             tally,
+            prober: Prober::new(setup),
             now: Time::ZERO,
             director: script.map(|script| Box::new(ScriptRunner::new(script))),
             has_news: false,
@@ -77,11 +82,12 @@ impl<P: Clone> Stage<P> {
     fn next_control(&self) -> Time {
         let warmup = if self.tally.is_measuring { Time::NEVER } else { self.setup.warmup };
         let cue = self.director.as_ref().map_or(Time::NEVER, |director| director.next());
-        warmup.min(self.path.next_change()).min(self.tally.next_sample).min(self.next_progress).min(cue)
+        let probe = self.prober.as_ref().map_or(Time::NEVER, |prober| prober.next());
+        let next = warmup.min(self.path.next_change()).min(cue).min(probe);
+        next.min(self.tally.next_sample).min(self.next_progress)
     }
 
     /// True for runs with a script. Applications then write no more than is sent soon, so that a change of traffic takes effect
-    /// immediately.
     /// immediately.
     pub const fn has_script(&self) -> bool {
         self.director.is_some()
@@ -96,7 +102,7 @@ impl<P: Clone> Stage<P> {
     /// its application may have data to write now, after an ACK or a change by the script.
     pub fn follow(&mut self) -> bool {
         let Some(director) = self.director.as_mut().filter(|_| self.tally.flows[0].has_begun()) else { return false };
-        let has_heard = self.tally.take_heard(self.path.forward.links());
+        let has_heard = self.tally.take_heard(&self.path);
         director.follow(&self.tally.flows[0].sender.lock().states);
         std::mem::take(&mut self.has_news) || has_heard
     }
@@ -135,10 +141,10 @@ impl<P: Clone> Stage<P> {
             if at > now {
                 return None;
             }
-            let (direction, found) = if forward == at {
-                (Direction::There, self.turn(Direction::There))
+            let found = if forward == at {
+                self.turn(Direction::Forward)
             } else if reverse == at {
-                (Direction::Back, self.turn(Direction::Back))
+                self.turn(Direction::Reverse)
             } else {
                 if self.tcp.next() == at {
                     self.on_tcp(at);
@@ -150,16 +156,17 @@ impl<P: Clone> Stage<P> {
             self.store.release_dropped();
             self.release_hosts(at);
             let Some(datagram) = found else { continue };
-            let (flow, ce) = (datagram.flow as usize, datagram.ce);
+            let (from, flow, ce) = (datagram.from, datagram.flow as usize, datagram.ce);
             match self.store.take(datagram.id) {
                 Some(Payload::Quic(payload)) => {
-                    if direction == Direction::There {
+                    if from == End::Sender {
                         self.tally.flows[flow].counts.received_wire += u64::from(datagram.wire);
                     }
-                    return Some(Arrival { direction, flow, payload, ce });
+                    return Some(Arrival { from, flow, payload, ce });
                 }
                 Some(Payload::Segment(segment)) => self.receive(at, flow, &segment, ce),
                 Some(Payload::Ack(ack)) => self.take_acks(at, flow, &ack),
+                Some(Payload::Probe(probe)) => self.on_probe(at, from, &probe),
                 None => {}
             }
         }
@@ -167,15 +174,19 @@ impl<P: Clone> Stage<P> {
 
     fn control(&mut self, at: Time, progress: &mut dyn FnMut(Time)) {
         if !self.tally.is_measuring && self.setup.warmup <= at {
-            self.tally.begin(at, self.path.forward.bottleneck());
+            self.tally.begin(at, &self.path);
         }
         if self.path.next_change() <= at {
             self.path.change(at);
             self.note_delays();
+            if let Some(prober) = &mut self.prober {
+                prober.follow(&self.setup, at);
+            }
         }
         self.act(at);
+        self.send_probe(at);
         if self.tally.next_sample <= at {
-            self.tally.take_sample(at, self.path.forward.links());
+            self.tally.take_sample(at, &self.path);
         }
         if self.next_progress <= at {
             progress(at);
@@ -183,12 +194,38 @@ impl<P: Clone> Stage<P> {
         }
     }
 
+    /// Sends the probe that is due.
+    fn send_probe(&mut self, now: Time) {
+        let Some(prober) = self.prober.as_mut().filter(|prober| prober.next() <= now) else { return };
+        let probe = prober.send(now);
+        self.enter(now, End::Sender, probe.flow as usize, Payload::Probe(probe), probe.wire_bytes(), false, None);
+    }
+
+    /// Handles a probe at the receiver, which echoes it, or an echo at the sender.
+    fn on_probe(&mut self, now: Time, from: End, probe: &Segment) {
+        let Some(prober) = &mut self.prober else { return };
+        match from {
+            End::Receiver => prober.on_echo(now, probe),
+            End::Sender if self.setup.up.is_some() => {
+                let echo = Payload::Probe(*probe);
+                self.enter(now, End::Receiver, probe.flow as usize, echo, probe.wire_bytes(), false, None);
+            }
+            End::Sender => prober.on_arrival(now, probe, self.path.reverse.delay_of(probe.flow as usize)),
+        }
+    }
+
+    /// Direction in which packets from this end of a flow travel.
+    fn direction(&self, from: End, flow: usize) -> Direction {
+        let is_upload = self.setup.flows.get(flow).is_some_and(|flow| flow.is_upload);
+        if (from == End::Sender) == is_upload { Direction::Reverse } else { Direction::Forward }
+    }
+
     /// Sends a datagram of this size from an endpoint.
-    pub fn send(&mut self, direction: Direction, flow: usize, payload: P, bytes: usize, ect: bool) {
+    pub fn send(&mut self, from: End, flow: usize, payload: P, bytes: usize, ect: bool) {
         let ect = ect && self.setup.flows[flow].host.ecn;
         let wire = bytes as u32 + IP_UDP + ETHERNET;
         // The value is irrelevant: it only marks the datagram as one that may be held, by time.
-        self.enter(self.now, direction, flow, Payload::Quic(payload), wire, ect, Some(1));
+        self.enter(self.now, from, flow, Payload::Quic(payload), wire, ect, Some(1));
     }
 
     /// Puts a packet on the path. On the reverse path it may be held as an ACK of `held` bytes.
@@ -196,15 +233,17 @@ impl<P: Clone> Stage<P> {
     pub(super) fn enter(
         &mut self,
         now: Time,
-        direction: Direction,
+        from: End,
         flow: usize,
         cargo: Payload<P>,
         wire: u32,
         ect: bool,
         held: Option<u64>,
     ) {
+        let direction = self.direction(from, flow);
         let ect_1 = ect && self.setup.flows[flow].host.l4s;
-        let datagram = Datagram { id: self.store.put(cargo), flow: flow as u32, wire, hop: 0, ect, ect_1, ce: false };
+        let id = self.store.put(cargo);
+        let datagram = Datagram { id, flow: flow as u32, from, wire, hop: 0, ect, ect_1, ce: false };
         let mut observer = TallyObserver {
             tally: &mut self.tally,
             store: &mut self.store,
@@ -212,8 +251,8 @@ impl<P: Clone> Stage<P> {
             direction,
         };
         match direction {
-            Direction::There => self.path.forward.offer(now, datagram, None, &mut observer),
-            Direction::Back => self.path.reverse.offer(now, datagram, held, &mut observer),
+            Direction::Forward => self.path.forward.offer(now, datagram, None, &mut observer),
+            Direction::Reverse => self.path.reverse.offer(now, datagram, held, &mut observer),
         }
         self.store.release_dropped();
     }
@@ -226,15 +265,15 @@ impl<P: Clone> Stage<P> {
             direction,
         };
         let turned = match direction {
-            Direction::There => self.path.forward.poll(&mut observer),
-            Direction::Back => self.path.reverse.poll(&mut observer),
+            Direction::Forward => self.path.forward.poll(&mut observer),
+            Direction::Reverse => self.path.reverse.poll(&mut observer),
         };
         turned.map(|(_, datagram)| datagram)
     }
 
     /// Returns the figures of the run on the backend `on`.
     pub fn finish(self, on: &str) -> Output {
-        self.tally.finish(&self.setup, on, self.setup.duration, &self.path.forward)
+        self.tally.finish(&self.setup, on, &self.path, self.prober.as_ref().map(|prober| prober.log()))
     }
 }
 
@@ -249,7 +288,9 @@ struct TallyObserver<'s, P> {
 impl<P> TallyObserver<'_, P> {
     /// Records that a packet has left its host's own queue, which TCP hosts require.
     fn on_released(&mut self, datagram: &Datagram) {
-        if datagram.hop == ACCESS_HOP && self.tally.flows[datagram.flow as usize].tcp.is_some() {
+        if datagram.hop == ACCESS_HOP
+            && self.tally.flows.get(datagram.flow as usize).is_some_and(|flow| flow.tcp.is_some())
+        {
             self.released.push((datagram.flow, datagram.wire));
         }
     }
@@ -257,21 +298,25 @@ impl<P> TallyObserver<'_, P> {
 
 impl<P> PathObserver<Datagram> for TallyObserver<'_, P> {
     fn on_offered(&mut self, _now: Time, datagram: &Datagram, verdict: Verdict, is_bottleneck: bool) {
-        let counts = &mut self.tally.flows[datagram.flow as usize].counts;
         let dropped = verdict != Verdict::Queued;
-        counts.gone += u64::from(dropped);
-        if is_bottleneck {
-            counts.arrivals += 1;
-            counts.drops += u64::from(dropped);
-        } else if dropped {
+        if let Some(counts) = self.tally.counts_of(datagram) {
+            counts.gone += u64::from(dropped);
+            counts.arrivals += u64::from(is_bottleneck);
+            counts.drops += u64::from(is_bottleneck && dropped);
+        }
+        if !is_bottleneck && dropped {
             self.on_released(datagram);
         }
     }
 
     fn on_dropped_later(&mut self, flow: u32, is_bottleneck: bool) {
-        let counts = &mut self.tally.flows[flow as usize].counts;
-        counts.gone += 1;
-        counts.drops += u64::from(is_bottleneck);
+        // Only the flow is known; what crosses the link in the other direction is its ACKs.
+        let is_reverse = self.direction == Direction::Reverse;
+        let flow = self.tally.flows.get_mut(flow as usize).filter(|flow| flow.is_upload == is_reverse);
+        if let Some(Flow { counts, .. }) = flow {
+            counts.gone += 1;
+            counts.drops += u64::from(is_bottleneck);
+        }
     }
 
     fn on_departed(
@@ -282,15 +327,18 @@ impl<P> PathObserver<Datagram> for TallyObserver<'_, P> {
         _lost: bool,
         is_bottleneck: bool,
     ) {
-        if is_bottleneck && self.tally.is_measuring {
-            self.tally.queue_delay.on_left(at, stayed.waited, stayed.service);
-        } else if !is_bottleneck {
-            self.on_released(datagram);
+        if !is_bottleneck {
+            return self.on_released(datagram);
+        }
+        if self.tally.is_measuring {
+            self.tally.queue_delay(self.direction).on_left(at, stayed.waited, stayed.service);
         }
     }
 
     fn on_lost(&mut self, datagram: &Datagram) {
-        self.tally.flows[datagram.flow as usize].counts.gone += u64::from(self.direction == Direction::There);
+        if let Some(counts) = self.tally.counts_of(datagram) {
+            counts.gone += 1;
+        }
         self.store.release(datagram.id);
     }
 

@@ -20,15 +20,17 @@ pub enum Payload<P> {
     /// A segment of the TCP model.
     Segment(Segment),
     Ack(AckPacket),
+    /// A lag probe, or its echo.
+    Probe(Segment),
 }
 
-/// Direction of a datagram.
+/// End of a flow that sends a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
-    /// From the sender of data.
-    There,
-    /// To the sender of data.
-    Back,
+pub enum End {
+    /// The sender of data.
+    Sender,
+    /// The receiver of data, which sends ACKs.
+    Receiver,
 }
 
 /// Handle of a packet on the path.
@@ -37,6 +39,8 @@ pub struct Datagram {
     /// Index in the store.
     pub id: u32,
     pub flow: u32,
+    /// End that sent it.
+    pub from: End,
     /// Bytes on the wire.
     pub wire: u32,
     pub hop: u8,

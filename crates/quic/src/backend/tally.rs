@@ -2,20 +2,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{NANOS_PER_SEC, Rate, Span, Time};
+use bbrlab_sim::apps::probe::ProbeLog;
 use bbrlab_sim::engine;
-use bbrlab_sim::link::{Link, LinkStats};
 use bbrlab_sim::metrics::QueueDelay;
-use bbrlab_sim::path::OneWay;
+use bbrlab_sim::path::{Direction, Path};
 use bbrlab_sim::record::Output;
 use bbrlab_sim::record::packets::Packets;
-use bbrlab_sim::record::summary::{FlowCounts, LinkCounts, NS_TO_MS, summarise};
+use bbrlab_sim::record::summary::{FlowCounts, LinkBaseline, summarise, up_link};
 use bbrlab_sim::record::trace::{FlowTrace, LinkTrace, Trace};
 use bbrlab_sim::setup::{FlowSetup, Setup, Traffic};
 use bbrlab_sim::tcp::App;
 
 use super::datagram;
 use super::sender::{Count, Row, Sender, SenderSample, Shared};
-use super::store::{Datagram, Queued};
+use super::store::{Datagram, End};
 
 /// Smallest overhead of a packet around application data: header, tag, and a stream frame's own. Source: RFC 9000, with a
 /// connection ID of eight bytes.
@@ -28,9 +28,12 @@ const BURST_TIME: Span = Span::millis(2);
 #[derive(Debug)]
 pub struct Tally {
     pub flows: Vec<Flow>,
-    pub queue_delay: QueueDelay,
+    queue_delay: QueueDelay,
+    /// The same of the reverse direction's link.
+    queue_delay_up: QueueDelay,
     pub is_measuring: bool,
-    mark: (LinkStats, u64),
+    mark: LinkBaseline,
+    mark_up: LinkBaseline,
     trace: Trace,
     pub next_sample: Time,
     sample: Option<Span>,
@@ -41,6 +44,8 @@ pub struct Tally {
 pub struct Flow {
     /// Both ends of a flow of the TCP model. All other fields except the path's counts are then unused.
     pub tcp: Option<Box<engine::Flow>>,
+    /// True if its data crosses the reverse direction's link.
+    pub is_upload: bool,
     pub sender: Shared,
     /// Application, from the end of the handshake on.
     app: Option<App>,
@@ -74,7 +79,7 @@ impl Tally {
     pub fn new(setup: &Setup, records: bool) -> Self {
         let flow = |(index, flow): (usize, &FlowSetup)| {
             let payload_share = f64::from(flow.mss) / f64::from(datagram(flow));
-            let flow = Flow { payload_share, ..Flow::default() };
+            let flow = Flow { payload_share, is_upload: flow.is_upload, ..Flow::default() };
             let mut sender = flow.sender.lock();
             sender.samples = setup.sample.map(|_| Vec::new());
             sender.heard = (records && index == 0).then(Vec::new);
@@ -84,13 +89,15 @@ impl Tally {
         Self {
             flows: setup.flows.iter().enumerate().map(flow).collect(),
             queue_delay: QueueDelay::default(),
+            queue_delay_up: QueueDelay::default(),
             is_measuring: false,
-            mark: Default::default(),
+            mark: LinkBaseline::default(),
+            mark_up: LinkBaseline::default(),
             trace: Trace {
                 t_ns: Vec::new(),
                 flows: vec![FlowTrace::default(); setup.flows.len()],
                 links: vec![LinkTrace::default(); setup.links.len()],
-                up: None,
+                up: setup.up.as_ref().map(|_| Box::default()),
                 probe: Vec::new(),
             },
             next_sample: if setup.sample.is_some() { Time::ZERO } else { Time::NEVER },
@@ -99,10 +106,14 @@ impl Tally {
     }
 
     /// Starts the measurement at the end of the warm-up.
-    pub fn begin(&mut self, now: Time, link: &Link<Queued>) {
+    pub fn begin(&mut self, now: Time, path: &Path<Datagram, Datagram>) {
         self.is_measuring = true;
         self.queue_delay = QueueDelay::starting_at(now);
-        self.mark = (*link.stats(), link.capacity_bytes_until(now));
+        self.mark = LinkBaseline::of(path.forward.bottleneck(), now);
+        if let [up] = path.reverse.links() {
+            self.queue_delay_up = QueueDelay::starting_at(now);
+            self.mark_up = LinkBaseline::of(up, now);
+        }
         for flow in &mut self.flows {
             let mut sender = flow.sender.lock();
             sender.is_measuring = true;
@@ -114,24 +125,38 @@ impl Tally {
         }
     }
 
+    /// Queueing delays at the link of this direction whose figures are the result's.
+    pub const fn queue_delay(&mut self, direction: Direction) -> &mut QueueDelay {
+        match direction {
+            Direction::Forward => &mut self.queue_delay,
+            Direction::Reverse => &mut self.queue_delay_up,
+        }
+    }
+
+    /// Counts of the flow whose data a packet carries; `None` for ACKs and probes.
+    pub fn counts_of(&mut self, datagram: &Datagram) -> Option<&mut Counts> {
+        let flow = self.flows.get_mut(datagram.flow as usize);
+        flow.filter(|_| datagram.from == End::Sender).map(|flow| &mut flow.counts)
+    }
+
     /// Takes one sample of all series.
-    pub fn take_sample(&mut self, now: Time, links: &[Link<Queued>]) {
-        self.take_row(now, None, links);
+    pub fn take_sample(&mut self, now: Time, path: &Path<Datagram, Datagram>) {
+        self.take_row(now, None, path);
         self.next_sample = self.sample.map_or(Time::NEVER, |step| now + step);
     }
 
     /// Records the first flow's new rows, if a script requires them. Returns false if there were none.
-    pub fn take_heard(&mut self, links: &[Link<Queued>]) -> bool {
+    pub fn take_heard(&mut self, path: &Path<Datagram, Datagram>) -> bool {
         let Some(first) = self.flows.first() else { return false };
         let heard = first.sender.lock().heard.as_mut().map_or_else(Vec::new, std::mem::take);
         for one in &heard {
-            self.take_row(one.at, Some(*one), links);
+            self.take_row(one.at, Some(*one), path);
         }
         !heard.is_empty()
     }
 
     /// Adds one row to all series, with the first flow's values from `reported` if given.
-    fn take_row(&mut self, at: Time, reported: Option<SenderSample>, links: &[Link<Queued>]) {
+    fn take_row(&mut self, at: Time, reported: Option<SenderSample>, path: &Path<Datagram, Datagram>) {
         self.trace.t_ns.push(at.as_nanos());
         for (index, (column, flow)) in self.trace.flows.iter_mut().zip(&mut self.flows).enumerate() {
             let received = flow.counts.received;
@@ -153,7 +178,10 @@ impl Tally {
                 None => push(column, &flow.sender.lock().row(), received),
             }
         }
-        for (column, link) in self.trace.links.iter_mut().zip(links) {
+        for (column, link) in self.trace.links.iter_mut().zip(path.forward.links()) {
+            column.sample(link);
+        }
+        for (column, link) in self.trace.up.iter_mut().zip(path.reverse.links()) {
             column.sample(link);
         }
     }
@@ -166,22 +194,28 @@ impl Tally {
     }
 
     /// Returns the run's figures and series on the backend `on`.
-    pub fn finish(mut self, setup: &Setup, on: &str, end: Time, direction: &OneWay<Datagram>) -> Output {
-        let link = direction.bottleneck();
-        let (stats, (before, capacity)) = (link.stats(), &self.mark);
-        let counts = LinkCounts {
-            arrivals: stats.arrivals - before.arrivals,
-            drops: stats.drops + stats.policed - before.drops - before.policed,
-            marks: stats.marks - before.marks,
-            departed_bytes: stats.departed_bytes - before.departed_bytes,
-            capacity_bytes: (link.capacity_bytes_until(end) - capacity) as f64,
-            packets: stats.departed_packets,
-            queue_ms: self.queue_delay.distribution(end, NS_TO_MS),
-        };
+    pub fn finish(
+        mut self,
+        setup: &Setup,
+        on: &str,
+        path: &Path<Datagram, Datagram>,
+        probes: Option<&ProbeLog>,
+    ) -> Output {
+        let end = setup.duration;
+        let counts = self.mark.counts(path.forward.bottleneck(), &self.queue_delay, end);
         let senders: Vec<Sender> = self.flows.iter().map(|flow| std::mem::take(&mut *flow.sender.lock())).collect();
         let flows: Vec<FlowCounts<'_>> =
             self.flows.iter().zip(&senders).map(|(flow, sender)| flow.figures(sender)).collect();
-        let result = summarise(setup, on, end, &flows, &counts);
+        let mut result = summarise(setup, on, end, &flows, &counts);
+        if let [up] = path.reverse.links() {
+            let counts = self.mark_up.counts(up, &self.queue_delay_up, end);
+            result.up = Some(Box::new(up_link(&counts, up.stats().filtered - self.mark_up.stats.filtered)));
+        }
+        if let Some(log) = probes {
+            let loads = flows.iter().map(|flow| &flow.rtt.samples);
+            result.probe = Some(Box::new(log.result(setup, end, loads)));
+            self.trace.probe = log.samples();
+        }
         for ((column, flow), sender) in self.trace.flows.iter_mut().zip(self.flows).zip(senders) {
             if let Some(tcp) = flow.tcp {
                 column.states = tcp.stats.states;

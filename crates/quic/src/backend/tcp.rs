@@ -9,7 +9,7 @@ use bbrlab_sim::tcp::{AckPacket, Segment, mark};
 use bbrlab_sim::timer_tree::{TimerTree, WIDTH};
 
 use super::stage::Stage;
-use super::store::{Direction, Payload};
+use super::store::{End, Payload};
 
 /// Sources of deadlines per flow.
 const PARTS: usize = 2;
@@ -68,7 +68,10 @@ impl<P: Clone> Stage<P> {
     /// Delivers ACKs to their sender; those written together by a receiver are taken together.
     pub(super) fn take_acks(&mut self, now: Time, index: usize, first: &AckPacket) {
         self.take_ack(now, index, first);
-        while let Some(datagram) = self.path.reverse.poll_flow(now, index as u32) {
+        // An upload's ACKs share the downloads' links with data, and come one by one.
+        while !self.setup.flows[index].is_upload
+            && let Some(datagram) = self.path.reverse.poll_flow(now, index as u32)
+        {
             if let Some(Payload::Ack(ack)) = self.store.take(datagram.id) {
                 self.take_ack(now, index, &ack);
             }
@@ -115,7 +118,7 @@ impl<P: Clone> Stage<P> {
         for place in from..self.tcp.out.len() {
             let segment = self.tcp.out[place];
             let (wire, ect) = (segment.wire_bytes(), segment.ect());
-            self.enter(now, Direction::There, index, Payload::Segment(segment), wire, ect, None);
+            self.enter(now, End::Sender, index, Payload::Segment(segment), wire, ect, None);
             self.release_hosts(now);
         }
         self.tcp.out.truncate(from);
@@ -128,7 +131,7 @@ impl<P: Clone> Stage<P> {
         let mut acks = std::mem::take(&mut self.tcp.acks);
         for ack in acks.drain(..) {
             let (wire, held) = (ack.wire_bytes(), ack.held_bytes(mss));
-            self.enter(now, Direction::Back, index, Payload::Ack(ack), wire, false, held);
+            self.enter(now, End::Receiver, index, Payload::Ack(ack), wire, false, held);
         }
         self.tcp.acks = acks;
         self.plan(index);

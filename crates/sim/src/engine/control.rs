@@ -5,6 +5,7 @@ use bbrlab_core::Time;
 
 use super::Simulation;
 use super::observers::{QueueObserver, observer};
+use crate::record::summary::LinkBaseline;
 use crate::script::Action;
 use crate::tcp::Segment;
 
@@ -18,7 +19,7 @@ impl Simulation<'_> {
                 flow.set_mark();
             }
             let link = self.path.forward.bottleneck();
-            self.mark = super::LinkBaseline::of(link, self.now);
+            self.mark = LinkBaseline::of(link, self.now);
             if let (Some(up), [link]) = (&mut self.up, self.path.reverse.links()) {
                 up.set_mark(link, self.now);
             }

@@ -23,12 +23,11 @@ pub mod watch;
 use bbrlab_core::{Span, Time};
 
 use crate::apps::probe::Prober;
-use crate::link::{Link, LinkPacket, LinkStats};
 use crate::metrics::QueueDelay;
 use crate::path::{FlowSharing, Path, PathObserver};
 use crate::record::Output;
 use crate::record::packets::Tap;
-use crate::record::summary::{LinkCounts, NS_TO_MS};
+use crate::record::summary::LinkBaseline;
 use crate::script::{Script, ScriptRunner};
 use crate::setup::{FlowSetup, Setup, Traffic};
 use crate::tcp::{AckPacket, Segment};
@@ -96,33 +95,6 @@ pub fn run_observed(setup: &Setup, observer: &mut dyn observe::Observer) -> Outp
     simulation.run();
     simulation.observe_end();
     simulation.finish()
-}
-
-/// A link's counters at the start of measurement.
-#[derive(Clone, Copy, Debug, Default)]
-struct LinkBaseline {
-    stats: LinkStats,
-    capacity: u64,
-}
-
-impl LinkBaseline {
-    fn of<P: LinkPacket>(link: &Link<P>, now: Time) -> Self {
-        Self { stats: *link.stats(), capacity: link.capacity_bytes_until(now) }
-    }
-
-    /// Counts since this baseline, until `now`.
-    fn counts<P: LinkPacket>(&self, link: &Link<P>, queue_delay: &QueueDelay, now: Time) -> LinkCounts {
-        let (stats, before) = (link.stats(), &self.stats);
-        LinkCounts {
-            arrivals: stats.arrivals - before.arrivals,
-            drops: stats.drops + stats.policed - before.drops - before.policed,
-            marks: stats.marks - before.marks,
-            departed_bytes: stats.departed_bytes - before.departed_bytes,
-            capacity_bytes: (link.capacity_bytes_until(now) - self.capacity) as f64,
-            packets: stats.departed_packets,
-            queue_ms: queue_delay.distribution(now, NS_TO_MS),
-        }
-    }
 }
 
 struct Simulation<'a> {

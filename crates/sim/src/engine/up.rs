@@ -8,12 +8,12 @@ use bbrlab_core::Time;
 
 use super::flow::Flow;
 use super::observers::observer;
-use super::{LinkBaseline, LossObserver, Simulation};
+use super::{LossObserver, Simulation};
 use crate::link::{Link, Verdict};
 use crate::metrics::QueueDelay;
 use crate::path::{PathObserver, SojournTime};
 use crate::record::result::UpLink;
-use crate::record::summary::up_link;
+use crate::record::summary::{LinkBaseline, up_link};
 use crate::setup::Setup;
 use crate::tcp::{AckPacket, Segment};
 

@@ -5,7 +5,8 @@ use bbrlab_core::{NANOS_PER_SEC, Rate, Span, State, Time};
 
 use super::result::{BITS, Bottleneck, Distribution, FlowResult, Model, RequestResult, RunResult, SCHEMA, UpLink};
 use crate::apps::Client;
-use crate::metrics::{Histogram, convergence_s, groups, jain, probe_rtt_seconds, secs, state_times};
+use crate::link::{Link, LinkPacket, LinkStats};
+use crate::metrics::{Histogram, QueueDelay, convergence_s, groups, jain, probe_rtt_seconds, secs, state_times};
 use crate::setup::{FlowSetup, Setup};
 
 /// Nanoseconds to milliseconds.
@@ -95,6 +96,35 @@ pub struct LinkCounts {
     pub packets: u64,
     /// Queueing delay over time, as defined in the result.
     pub queue_ms: Distribution,
+}
+
+/// A link's counters at the start of measurement.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LinkBaseline {
+    /// All counters.
+    pub stats: LinkStats,
+    capacity: u64,
+}
+
+impl LinkBaseline {
+    /// Counters of a link at `now`.
+    pub fn of<P: LinkPacket>(link: &Link<P>, now: Time) -> Self {
+        Self { stats: *link.stats(), capacity: link.capacity_bytes_until(now) }
+    }
+
+    /// Counts since this baseline, until `now`.
+    pub fn counts<P: LinkPacket>(&self, link: &Link<P>, queue_delay: &QueueDelay, now: Time) -> LinkCounts {
+        let (stats, before) = (link.stats(), &self.stats);
+        LinkCounts {
+            arrivals: stats.arrivals - before.arrivals,
+            drops: stats.drops + stats.policed - before.drops - before.policed,
+            marks: stats.marks - before.marks,
+            departed_bytes: stats.departed_bytes - before.departed_bytes,
+            capacity_bytes: (link.capacity_bytes_until(now) - self.capacity) as f64,
+            packets: stats.departed_packets,
+            queue_ms: queue_delay.distribution(now, NS_TO_MS),
+        }
+    }
 }
 
 /// Calculates the figures of a run that ended at `end` on the backend `on`.

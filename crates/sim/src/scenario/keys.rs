@@ -15,7 +15,7 @@ use super::schedule::Schedule;
 use super::support::{KERNEL, KERNELS, Refusal, STACKS, UML};
 use super::text::TextError;
 use super::units::{BitRate, BufferSize, Ratio, TimeSpan};
-use super::up::{ACK_FILTER, UP, UP_AQM, UP_BYTES, UpLink};
+use super::up::{ACK_FILTER, ENCRYPTED_ACKS, UP_AQM, UP_BYTES, UpLink};
 use super::values::{AckHold, DemandLink, Jitter, LossModel, TokenBucket};
 use crate::backend::{Backend, kernel_cc};
 use crate::link::{AckAggregation, Aqm, Buffer, LinkConfig, Service};
@@ -213,7 +213,8 @@ scenario_keys! {
     #[serde(skip_serializing_if = "Option::is_none")]
     up: Option<UpLink> = None;
     Condition "LINK", default "", set |scenario, text| scenario.up = Some(text.parse()?);
-    refused &[UP, UP_AQM, UP_BYTES, ACK_FILTER];
+    example &["--up", "rate=1mbit"];
+    refused &[UP_AQM, UP_BYTES, ACK_FILTER, ENCRYPTED_ACKS];
 
     /// Hold ACKs and release them together, as in 20ms or 64KiB
     ack_aggregation: AckHold = AckHold::None;
@@ -267,7 +268,7 @@ scenario_keys! {
     #[serde(skip_serializing_if = "Option::is_none")]
     probe: Option<TimeSpan> = None;
     Run "TIME", default "", set |scenario, text| scenario.probe = Some(text.parse()?);
-    refused &[PROBE];
+    example &["--probe", "20ms"];
 
     /// Flows that arrive at random
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -384,14 +385,6 @@ const COUPLING: Refusal = Refusal {
         link(setup, |link| matches!(&link.aqm, Aqm::DualPi2(config) if config.coupling.fract() != 0.0), "coupling")
     },
     example: &["--aqm", "dualpi2:coupling=1.5"],
-};
-
-const PROBE: Refusal = Refusal {
-    on: STACKS,
-    values: "all",
-    why: "between a QUIC stack's endpoints nothing answers probes",
-    holds: |setup| setup.probe.map(|interval| format!("a probe every {} µs", interval.as_micros())),
-    example: &["--probe", "20ms"],
 };
 
 const HELD_ACKS: Refusal = Refusal {

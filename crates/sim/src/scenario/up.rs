@@ -16,6 +16,7 @@ use super::text::{TextError, as_text};
 use super::units::{BitRate, BufferSize, PACKET_BYTES, TimeSpan};
 use super::values::{AckHold, Options};
 use crate::link::{Aqm, Buffer, LinkConfig};
+use crate::setup::Setup;
 
 /// The link of the reverse direction: `rate=1mbit,buffer=50p,aqm=fq_codel`.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,14 +32,6 @@ pub struct UpLink {
 }
 
 const UP_FORM: &str = "rate=RATE[,buffer=SIZE][,ack_filter][,aqm=AQM], as in rate=1mbit,buffer=50p";
-
-pub(super) const UP: Refusal = Refusal {
-    on: STACKS,
-    values: "all",
-    why: "this backend has no queue on the reverse path",
-    holds: |setup| setup.up.as_ref().map(|up| format!("{} bit/s", up.service.nominal_rate().as_bits_per_sec())),
-    example: &["--up", "rate=1mbit"],
-};
 
 pub(super) const UP_AQM: Refusal = Refusal {
     on: UML,
@@ -73,9 +66,21 @@ pub(super) const ACK_FILTER: Refusal = Refusal {
     on: UML,
     values: "ack_filter",
     why: "CAKE's filter also removes ACKs with SACK blocks, which the simulator keeps",
-    holds: |setup| setup.up.as_ref().filter(|up| up.ack_filter).map(|_| "ack_filter".to_owned()),
+    holds: ack_filter,
     example: &["--up", "rate=1mbit,ack_filter"],
 };
+
+pub(super) const ENCRYPTED_ACKS: Refusal = Refusal {
+    on: STACKS,
+    values: "ack_filter",
+    why: "QUIC packets are encrypted, and a link cannot tell which of them are ACKs",
+    holds: ack_filter,
+    example: &["--up", "rate=1mbit,ack_filter"],
+};
+
+fn ack_filter(setup: &Setup) -> Option<String> {
+    setup.up.as_ref().filter(|up| up.ack_filter).map(|_| "ack_filter".to_owned())
+}
 
 impl FromStr for UpLink {
     type Err = TextError;

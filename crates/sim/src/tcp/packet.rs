@@ -59,8 +59,8 @@ pub struct Segment {
 impl Segment {
     /// An ACK of an upload, on the links of the downloads' data. `number` counts the flow's ACKs.
     pub fn of_ack(ack: &AckPacket, number: u64, now: Time) -> Self {
-        let len = ack.option_bytes() as u16;
-        Self { seq: number | IS_ACK, sent: now, flow: ack.flow, len, hop: 0, marks: 0 }
+        let (len, marks) = (ack.option_bytes() as u16, if ack.syn { mark::SYN } else { 0 });
+        Self { seq: number | IS_ACK, sent: now, flow: ack.flow, len, hop: 0, marks }
     }
 
     /// True for an ACK of an upload.
@@ -255,5 +255,21 @@ impl PathPacket for AckPacket {
     }
     fn set_hop(&mut self, hop: u8) {
         self.hop = hop;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_ack_of_an_upload_is_as_long_as_any_other() {
+        let plain = AckPacket { una: 7, ..AckPacket::default() };
+        let acks = [plain, AckPacket { syn: true, ..plain }, AckPacket { sack: [(1, 2), (4, 5), (0, 0)], ..plain }];
+        for (ack, bytes) in acks.into_iter().zip([66, 74, 86]) {
+            let segment = Segment::of_ack(&ack, 3, Time::ZERO);
+            assert_eq!((segment.wire_bytes(), ack.wire_bytes()), (bytes, bytes), "{ack:?}");
+            assert!(segment.is_ack() && segment.ack_number() == 3 && !segment.ect());
+        }
     }
 }

@@ -15,7 +15,7 @@ use s2n_quic_core::inet::ExplicitCongestionNotification as Ecn;
 
 use crate::Error;
 use crate::backend::stage::Stage;
-use crate::backend::store::Direction;
+use crate::backend::store::End;
 
 /// State of the run, shared by the network and the applications on one thread.
 #[derive(Clone)]
@@ -104,16 +104,16 @@ impl Network for SharedNetwork<'_> {
         // In the order of the flows, since the order affects the run.
         for (flow, pair) in ends.iter().map(|(flow, pair)| (*flow, pair)) {
             let has_ecn = stage.setup.flows[flow].host.ecn;
-            for (end, direction) in pair.iter().zip([Direction::There, Direction::Back]) {
+            for (address, from) in pair.iter().zip([End::Sender, End::Receiver]) {
                 let mut sent: Vec<Packet> = Vec::new();
-                buffers.tx((*end).into(), |queue| sent.extend(queue.drain()));
+                buffers.tx((*address).into(), |queue| sent.extend(queue.drain()));
                 count += sent.len();
                 for mut packet in sent {
                     let (bytes, ect) = (packet.payload.len(), packet.ecn != Ecn::NotEct);
                     if !has_ecn {
                         packet.ecn = Ecn::NotEct;
                     }
-                    stage.send(direction, flow, packet, bytes, ect);
+                    stage.send(from, flow, packet, bytes, ect);
                 }
             }
         }
