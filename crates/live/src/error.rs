@@ -44,6 +44,17 @@ pub enum Error {
         /// The algorithm.
         algorithm: &'static str,
     },
+    /// The kernel lacks a flow's congestion control.
+    #[error(
+        "flow: {flow} holds {cc}: this kernel has no such congestion control; run modprobe tcp_{cc}, or write \
+         program=bbrlab"
+    )]
+    NoKernelAlgorithm {
+        /// The flow.
+        flow: String,
+        /// The kernel's name of its algorithm.
+        cc: &'static str,
+    },
     /// The kernel has no such congestion control.
     #[error("--cc {cc}: this kernel has no such congestion control; write one of {available}")]
     NotInKernel {

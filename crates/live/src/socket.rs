@@ -32,6 +32,16 @@ fn tcp_socket() -> io::Result<OwnedFd> {
     Ok(socket(AddressFamily::Inet, SockType::Stream, flags, None)?)
 }
 
+/// True if this kernel has a congestion control of this name, or loads its module now.
+pub fn has_congestion_control(cc: &str) -> io::Result<bool> {
+    let fd = tcp_socket()?;
+    match set_raw(fd.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_CONGESTION, cc.as_bytes()) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        // The kernel may have it and refuse it to this user; the run then reports that.
+        _ => Ok(true),
+    }
+}
+
 /// Creates a listening socket at `at`; its connections run `cc`, if there is one.
 pub fn listener(at: SocketAddrV4, cc: Option<&str>) -> io::Result<OwnedFd> {
     let fd = tcp_socket()?;
@@ -173,4 +183,15 @@ pub fn abort_on_close(fd: impl AsFd) -> io::Result<()> {
 /// Combines address and port.
 pub const fn at(address: Ipv4Addr, port: u16) -> SocketAddrV4 {
     SocketAddrV4::new(address, port)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_without_a_congestion_control_says_so() {
+        assert!(has_congestion_control("reno").unwrap());
+        assert!(!has_congestion_control("nosuchcc").unwrap());
+    }
 }

@@ -4,7 +4,7 @@
 use bbrlab_core::AlgorithmConfig;
 use bbrlab_sim::setup::{FlowSetup, Setup};
 
-use crate::{Error, Result};
+use crate::{Error, Result, socket};
 
 /// Names that the flows pass to `TCP_CONGESTION`.
 #[derive(Debug)]
@@ -31,7 +31,8 @@ impl Controls {
         let mut names = Vec::new();
         for flow in &setup.flows {
             names.push(match flow.kernels_own() {
-                Some(name) => name.to_owned(),
+                Some(cc) if socket::has_congestion_control(cc).map_err(Error::io("sockets"))? => cc.to_owned(),
+                Some(cc) => return Err(Error::NoKernelAlgorithm { flow: flow.name.clone(), cc }),
                 None => {
                     let known = ours.iter().position(|one| *one == flow.algorithm);
                     let nth = known.unwrap_or_else(|| {

@@ -13,7 +13,7 @@ const GROUPS_SHOWN: usize = 4;
 /// Facts about the path.
 pub(super) fn facts(result: &RunResult) -> Vec<(String, String)> {
     let mut facts = Vec::new();
-    for key in ["rate", "trace", "rtt", "buffer", "loss", "aqm", "policer", "probe", "duration", "start_jitter"] {
+    for key in ["rate", "trace", "rtt", "buffer", "loss", "aqm", "policer", "up", "probe", "duration", "start_jitter"] {
         let value = match result.scenario.get(key) {
             Some(Value::String(text)) => text.clone(),
             Some(Value::Number(number)) => number.to_string(),
@@ -23,6 +23,7 @@ pub(super) fn facts(result: &RunResult) -> Vec<(String, String)> {
             "trace" => "delivery trace",
             "rtt" => "RTT",
             "aqm" => "AQM",
+            "up" => "reverse link",
             "start_jitter" => "start jitter",
             other => other,
         };
