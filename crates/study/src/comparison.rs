@@ -1,7 +1,7 @@
-//! Figures of a comparison with a control, the same for `cdn`, `ab`, `advise`, `tune` and `sweep`.
+//! Table and figures of a comparison with a control, the same for `compare`, `cdn`, `ab`, `advise`, `tune` and `sweep`.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use bbrlab_report::{Axis, Figure, Panel, Series, Style};
+use bbrlab_report::{Axis, Figure, Panel, Series, Style, Table};
 use serde::{Deserialize, Serialize};
 
 /// Distance between two candidates within a row. Ours: four fit without touching the next row.
@@ -84,6 +84,35 @@ impl<At> Candidate<At> {
             color_key: Some(self.color_key),
         }
     }
+}
+
+/// Row of the table of a comparison: one measure.
+pub struct MeasureRow {
+    /// Name of the measure.
+    pub name: String,
+    /// Direction in which it improves.
+    pub better: Better,
+    /// Its value with the control.
+    pub control: String,
+    /// Each candidate's value, followed by change, 95 % interval and outcome.
+    pub candidates: Vec<(String, [String; 3])>,
+}
+
+/// Builds the table of a comparison. `value` names the values, as in "median".
+pub fn table(value: &str, control: &str, candidates: &[String], rows: impl Iterator<Item = MeasureRow>) -> Table {
+    let mut columns = vec!["Measure".to_owned(), "Better".to_owned(), format!("{control}, {value}")];
+    columns.extend(candidates.iter().map(|one| format!("{one}, {value}")));
+    for one in candidates {
+        columns.extend([format!("{one} against {control}"), "95 % interval".to_owned(), "Outcome".to_owned()]);
+    }
+    let row = |row: MeasureRow| {
+        let better = if row.better == Better::More { "more" } else { "less" };
+        let mut cells = vec![row.name, better.to_owned(), row.control];
+        cells.extend(row.candidates.iter().map(|(value, _)| value.clone()));
+        cells.extend(row.candidates.into_iter().flat_map(|(_, cells)| cells));
+        cells
+    };
+    Table { columns, rows: rows.map(row).collect() }
 }
 
 /// Forest plot. Each row has one mark per candidate, with its interval.

@@ -7,8 +7,8 @@ use bbrlab_sim::record::trace::Trace;
 use bbrlab_sim::setup::Setup;
 
 use super::words::{answer, change, interval, notes, value};
-use super::{Comparison, Line, MEASURES};
-use crate::comparison::{Better, Candidate, Forest};
+use super::{Comparison, Estimate, Line, MEASURES};
+use crate::comparison::{self, Candidate, Forest, MeasureRow};
 
 /// Maximum numbers on the first screen. Ours.
 const NUMBERS_MAX: usize = 6;
@@ -91,24 +91,18 @@ fn forest(found: &Comparison) -> Option<Figure> {
 }
 
 fn table(found: &Comparison, case: Option<usize>) -> Table {
-    let mut columns = vec!["Measure".to_owned(), "Better".to_owned()];
-    columns.extend(found.sides.iter().map(|side| format!("{}, median", side.name)));
-    for side in &found.sides[1..] {
-        columns.extend([
-            format!("{} against {}", side.name, found.sides[0].name),
-            "95 % interval".to_owned(),
-            "Outcome".to_owned(),
-        ]);
-    }
     let row = |line: &Line| {
         let measure = &MEASURES[line.measure];
-        let better = if measure.better == Better::More { "more" } else { "less" };
-        let mut cells = vec![measure.name.to_owned(), better.to_owned()];
-        cells.extend(line.sides.iter().map(|side| value(measure, side.median)));
-        line.sides[1..].iter().for_each(|estimate| cells.extend(super::cells(measure, estimate)));
-        cells
+        let candidate = |estimate: &Estimate| (value(measure, estimate.median), super::cells(measure, estimate));
+        MeasureRow {
+            name: measure.name.to_owned(),
+            better: measure.better,
+            control: value(measure, line.sides[0].median),
+            candidates: line.sides[1..].iter().map(candidate).collect(),
+        }
     };
-    Table { columns, rows: found.lines_of(case).map(row).collect() }
+    let names: Vec<String> = found.sides[1..].iter().map(|side| side.name.clone()).collect();
+    comparison::table("median", &found.sides[0].name, &names, found.lines_of(case).map(row))
 }
 
 /// The keys that differ.

@@ -3,13 +3,15 @@
 
 use bbrlab_report::model::Provenance;
 use bbrlab_report::{Number, Report, Section, Table};
-use bbrlab_stats::number::significant;
+use bbrlab_stats::number::{signed_percent, significant};
 
 use super::request::Answer;
 use super::source::{Source, sources};
-use super::text::{checked, compared as compared_figures, footnote, headline, number, ratio, verdict, warnings, why};
+use super::text::{
+    checked, compared as compared_figures, figures, footnote, headline, number, ratio, verdict, warnings, why,
+};
 use super::{Advice, Figure};
-use crate::comparison::{Better, Forest, Interval};
+use crate::comparison::{Better, Forest, Interval, MeasureRow};
 use crate::{comparison, paths};
 
 /// Returns the page, without its command.
@@ -35,13 +37,6 @@ pub fn report(answer: &Answer, version: &str) -> Report {
         columns: columns.into_iter().chain(flows).collect(),
         rows: advice.paths.iter().enumerate().map(row).collect(),
     };
-    let compared = |one: &super::Candidate| {
-        let gains =
-            std::iter::once(&one.score_gain).chain(compared_figures(advice).map(|(nth, _)| &one.gain[nth])).map(ratio);
-        [vec![one.flow.clone(), format!("{:.3}", one.score)], gains.collect()].concat()
-    };
-    let heads =
-        ["algorithm", "mean score", "score, ratio"].into_iter().chain(compared_figures(advice).map(|(_, name)| name));
     Report {
         title: verdict(advice),
         subtitle: format!("{} {}", headline(advice, objective), why(advice)),
@@ -62,10 +57,7 @@ pub fn report(answer: &Answer, version: &str) -> Report {
                     id: "advice".to_owned(),
                     title: format!("Against {}", advice.candidates[0].flow),
                     claim: footnote(advice, objective).trim_end().to_owned(),
-                    runs_table: Some(Table {
-                        columns: heads.map(str::to_owned).collect(),
-                        rows: advice.candidates.iter().map(compared).collect(),
-                    }),
+                    runs_table: Some(against(advice)),
                     ..Section::default()
                 },
                 Section {
@@ -79,6 +71,45 @@ pub fn report(answer: &Answer, version: &str) -> Report {
             .collect(),
         ..Report::default()
     }
+}
+
+/// Table of the score and every figure: each candidate beside the algorithm in use.
+fn against(advice: &Advice) -> Table {
+    let (current, others) = (&advice.candidates[0], &advice.candidates[1..]);
+    let row = |name: &str,
+               better,
+               value: &dyn Fn(&super::Candidate) -> String,
+               gain: &dyn Fn(&super::Candidate) -> Interval| {
+        MeasureRow {
+            name: name.to_owned(),
+            better,
+            control: value(current),
+            candidates: others.iter().map(|one| (value(one), cells(&gain(one), better))).collect(),
+        }
+    };
+    let score = row("score", Better::More, &|one| format!("{:.3}", one.score), &|one| one.score_gain);
+    let figure = |nth: usize| {
+        let figure = Figure::ALL[nth];
+        let better = if figure.is_gain() { Better::More } else { Better::Less };
+        let name = format!("{}, {}", figure.name(), figure.unit());
+        row(&name, better, &|one| number(one.figures[nth]), &|one| one.gain[nth])
+    };
+    let names: Vec<String> = others.iter().map(|one| one.flow.clone()).collect();
+    comparison::table("mean", &current.flow, &names, std::iter::once(score).chain(figures(advice).map(figure)))
+}
+
+/// Change, interval and outcome of a ratio to the algorithm in use.
+fn cells(ratio: &Interval, better: Better) -> [String; 3] {
+    if !ratio.is_known() {
+        return ["–".to_owned(), String::new(), "–".to_owned()];
+    }
+    let percent = |value: f64| format!("{} %", signed_percent(value - 1.0));
+    let outcome = match (ratio.low > 1.0, ratio.high < 1.0) {
+        (false, false) => "no clear difference",
+        (rises, _) if rises == (better == Better::More) => "better",
+        _ => "worse",
+    };
+    [percent(ratio.middle), format!("{} to {}", percent(ratio.low), percent(ratio.high)), outcome.to_owned()]
 }
 
 /// Sections for the warnings, the commands to install the choice, and the measurement; each only if there is any.
@@ -161,4 +192,24 @@ fn forest(advice: &Advice) -> bbrlab_report::Figure {
     let rows = known.iter().map(|(name, better, _)| ((*name).to_owned(), *better)).collect();
     let candidates = others.iter().map(candidate).collect();
     Forest::against("ratios", &advice.candidates[0].flow, "the mean over the paths", rows, candidates).figure()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_outcome_follows_the_interval_and_the_direction() {
+        let of = |low: f64, high: f64, better| {
+            let [_, _, outcome] = cells(&Interval { middle: f64::midpoint(low, high), low, high }, better);
+            outcome
+        };
+        assert_eq!(of(1.1, 1.3, Better::More), "better");
+        assert_eq!(of(1.1, 1.3, Better::Less), "worse");
+        assert_eq!(of(0.7, 0.9, Better::Less), "better");
+        assert_eq!(of(0.7, 0.9, Better::More), "worse");
+        assert_eq!(of(0.9, 1.1, Better::More), "no clear difference");
+        assert_eq!(cells(&Interval::NONE, Better::More), ["–", "", "–"]);
+        assert_eq!(cells(&Interval { middle: 1.2, low: 1.1, high: 1.3 }, Better::More)[0], "+20 %");
+    }
 }
