@@ -286,6 +286,10 @@ fn acks_wait_on_the_reverse_link_behind_an_upload() {
         // Without the upload, ACKs and echoes meet an empty link.
         let alone = run(stack, &format!("{path} --flow cubic")).result;
         assert!(figures(&alone).0 < 1.0 && alone.up.unwrap().utilisation < 0.15, "{name}: ACKs alone wait");
+        // The stack's send buffer holds what the faster direction does.
+        let fast =
+            run(stack, "--rate 1mbit --rtt 200ms --up rate=20mbit --flow cubic,direction=up --duration 8s --warmup 3s");
+        assert!(mbps(&fast.result.flows[0]) > 16.0, "{name}: {} of 20 Mbit/s", mbps(&fast.result.flows[0]));
     }
 }
 

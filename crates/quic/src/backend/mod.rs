@@ -87,7 +87,8 @@ const fn window(flow: &FlowSetup) -> u32 {
 /// Size of a stack's send buffer for unacknowledged application data. It is three times the path's capacity at its highest rate
 /// and longest RTT, so it is never the limit.
 fn send_buffer(setup: &Setup, flow: &FlowSetup) -> u32 {
-    let rates = setup.links.iter().map(|link| link.service.nominal_rate());
+    let links = || setup.links.iter().chain(setup.up.as_deref());
+    let rates = links().map(|link| link.service.nominal_rate());
     let changed = setup.schedule.iter().filter_map(|change| match change.what {
         ChangeKind::Rate(rate) => Some(rate),
         _ => None,
@@ -99,7 +100,7 @@ fn send_buffer(setup: &Setup, flow: &FlowSetup) -> u32 {
     });
     let rtt = rtts.chain([flow.rtt.unwrap_or(setup.path.rtt)]).max().unwrap_or_default();
     let packet = u64::from(datagram(flow)) + u64::from(IP_UDP + ETHERNET);
-    let queued = setup.links.iter().map(|link| match link.buffer {
+    let queued = links().map(|link| match link.buffer {
         Buffer::Packets(packets) => packets.saturating_mul(packet),
         Buffer::Bytes(bytes) => bytes,
     });
