@@ -266,6 +266,16 @@ pub struct Table {
     pub rows: Vec<Vec<String>>,
 }
 
+impl Table {
+    /// Returns the table with only the columns at these positions.
+    #[must_use]
+    pub fn keeping(self, columns: &[usize]) -> Self {
+        let keep =
+            |cells: Vec<String>| columns.iter().filter_map(|&at| cells.get(at).cloned()).collect::<Vec<String>>();
+        Self { columns: keep(self.columns), rows: self.rows.into_iter().map(keep).collect() }
+    }
+}
+
 /// One figure: panels over one common x axis, with ribbons below them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Figure {

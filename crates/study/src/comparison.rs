@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_report::{Axis, Figure, Panel, Series, Style, Table};
+use bbrlab_stats::number::{hundredths, or_dash, signed_percent};
 use serde::{Deserialize, Serialize};
 
 /// Distance between two candidates within a row. Ours: four fit without touching the next row.
@@ -113,6 +114,64 @@ pub fn table(value: &str, control: &str, candidates: &[String], rows: impl Itera
         cells
     };
     Table { columns, rows: rows.map(row).collect() }
+}
+
+/// Change, interval and outcome of a ratio to the control.
+pub fn ratio_cells(ratio: &Interval, better: Better) -> [String; 3] {
+    if !ratio.is_known() {
+        return ["–".to_owned(), String::new(), "–".to_owned()];
+    }
+    let percent = |value: f64| format!("{} %", signed_percent(value - 1.0));
+    if ratio.low.is_nan() {
+        return [percent(ratio.middle), "–".to_owned(), "too few".to_owned()];
+    }
+    let outcome = match (ratio.low > 1.0, ratio.high < 1.0) {
+        (false, false) => "no clear difference",
+        (rises, _) if rises == (better == Better::More) => "better",
+        _ => "worse",
+    };
+    [percent(ratio.middle), format!("{} to {}", percent(ratio.low), percent(ratio.high)), outcome.to_owned()]
+}
+
+/// Result of one class for one candidate, judged by completion time or throughput.
+pub struct SpeedLine {
+    /// Class, as "all" or "RTT 50 to 100 ms".
+    pub class: String,
+    /// True if it is judged by throughput instead of completion time.
+    pub is_throughput: bool,
+    /// Index of the candidate.
+    pub candidate: usize,
+    /// The candidate's median and the control's.
+    pub medians: [String; 2],
+    /// Gain in speed: 0.1 is a tenth faster.
+    pub gain: Interval,
+    /// Outcome in words.
+    pub outcome: String,
+}
+
+/// Builds the table of a comparison from lines of which those of one class and metric follow each other.
+pub fn speed_table(control: &str, candidates: &[String], lines: impl Iterator<Item = SpeedLine>) -> Table {
+    let mut rows: Vec<MeasureRow> = Vec::new();
+    for line in lines {
+        let name = format!("{}: {}", line.class, judged(line.is_throughput));
+        let [own, of_control] = line.medians;
+        if rows.last().is_none_or(|row| row.name != name) {
+            let missing = || ("–".to_owned(), ["–".to_owned(), String::new(), "–".to_owned()]);
+            let better = if line.is_throughput { Better::More } else { Better::Less };
+            let candidates = candidates.iter().map(|_| missing()).collect();
+            rows.push(MeasureRow { name, better, control: of_control, candidates });
+        }
+        let speed = |gain: f64| match gain < 0.0 {
+            true => format!("{} % slower", hundredths(-100.0 * gain)),
+            false => format!("{} % faster", hundredths(100.0 * gain)),
+        };
+        let Interval { middle, low, high } = line.gain;
+        let gain = or_dash(middle, speed);
+        let interval = if low.is_nan() { "–".to_owned() } else { format!("{} to {}", speed(low), speed(high)) };
+        let row = rows.last_mut().expect("a row was added");
+        row.candidates[line.candidate] = (own, [gain, interval, line.outcome]);
+    }
+    table("median", control, candidates, rows.into_iter())
 }
 
 /// Forest plot. Each row has one mark per candidate, with its interval.
@@ -328,5 +387,42 @@ mod tests {
         let series = &forest.figure().panels[0].series;
         assert_eq!((series[1].y[0], series[2].y[0], series[1].x[0]), (-0.11, 0.11, 1.1));
         assert!(series[1].y[1].is_nan());
+    }
+
+    #[test]
+    fn an_outcome_follows_the_interval_and_the_direction() {
+        let of = |low: f64, high: f64, better| {
+            let [_, _, outcome] = ratio_cells(&Interval { middle: f64::midpoint(low, high), low, high }, better);
+            outcome
+        };
+        assert_eq!(of(1.1, 1.3, Better::More), "better");
+        assert_eq!(of(1.1, 1.3, Better::Less), "worse");
+        assert_eq!(of(0.7, 0.9, Better::Less), "better");
+        assert_eq!(of(0.7, 0.9, Better::More), "worse");
+        assert_eq!(of(0.9, 1.1, Better::More), "no clear difference");
+        assert_eq!(ratio_cells(&Interval::NONE, Better::More), ["–", "", "–"]);
+        assert_eq!(ratio_cells(&Interval { middle: 1.2, low: 1.1, high: 1.3 }, Better::More)[0], "+20 %");
+    }
+
+    #[test]
+    fn a_class_that_a_candidate_lacks_has_a_dash() {
+        let line = |candidate: usize, class: &str, gain: Interval| SpeedLine {
+            class: class.to_owned(),
+            is_throughput: false,
+            candidate,
+            medians: ["90 ms".to_owned(), "100 ms".to_owned()],
+            gain,
+            outcome: "faster".to_owned(),
+        };
+        let names = ["bbr1", "bbr3"].map(str::to_owned);
+        let gain = Interval { middle: 0.11, low: -0.01, high: 0.2 };
+        let lines = [line(0, "home", gain), line(1, "home", gain), line(1, "mobile", gain)];
+        let table = speed_table("cubic", &names, lines.into_iter());
+        assert_eq!(table.rows[0][..6], ["home: completion", "less", "100 ms", "90 ms", "90 ms", "11 % faster"]);
+        assert_eq!(table.rows[0][6..8], ["1 % slower to 20 % faster", "faster"]);
+        assert_eq!(
+            table.rows[1][3..],
+            ["–", "90 ms", "–", "", "–", "11 % faster", "1 % slower to 20 % faster", "faster"]
+        );
     }
 }

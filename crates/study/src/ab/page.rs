@@ -9,7 +9,7 @@ use super::figures::{by_range, distribution, forest};
 use super::judge::judged_by;
 use super::record::{STATES, states};
 use super::{AssignmentUnit, Between, Comovement, Comparison, Experiment, Findings, SegmentBy};
-use crate::comparison::speed_unit;
+use crate::comparison::{Interval, SpeedLine, speed_table, speed_unit};
 use crate::judgement::Judgement;
 use bbrlab_report::{Number, Provenance, Report, Section, Table};
 use bbrlab_stats::number::{gain, hundredths, or_dash};
@@ -81,17 +81,14 @@ pub fn rows(test: &Experiment, found: &Findings) -> (Table, Table) {
         "connections",
         "control's",
     ];
-    let value = |line: &Comparison, value: f64| {
-        or_dash(value, |value| format!("{} {}", hundredths(value), speed_unit(line.is_large)))
-    };
     let lines = found.lines.iter().map(|line| {
         let is_known = line.judgement().is_judged();
         vec![
             line.class.name.clone(),
             what(line).to_owned(),
             test.arms[line.arm].label.clone(),
-            value(line, line.own),
-            value(line, line.control),
+            with_unit(line, line.own),
+            with_unit(line, line.control),
             gain(line.gain, line.low, line.high),
             line.judgement().to_string(),
             if is_known { gain(line.mean_gain, line.always_low, line.always_high) } else { "–".to_owned() },
@@ -106,6 +103,23 @@ pub fn rows(test: &Experiment, found: &Findings) -> (Table, Table) {
         ]
     });
     (arms, Table { columns: columns.map(str::to_owned).to_vec(), rows: lines.collect() })
+}
+
+/// Table of the gains, as other comparisons show theirs.
+fn gains(test: &Experiment, found: &Findings) -> Table {
+    let line = |line: &Comparison| SpeedLine {
+        class: line.class.name.clone(),
+        is_throughput: line.is_large,
+        candidate: line.arm - 1,
+        medians: [line.own, line.control].map(|value| with_unit(line, value)),
+        gain: Interval { middle: line.gain, low: line.low, high: line.high },
+        outcome: line.judgement().to_string(),
+    };
+    speed_table(&test.arms[0].label, &test.labels()[1..], found.lines.iter().map(line))
+}
+
+fn with_unit(line: &Comparison, value: f64) -> String {
+    or_dash(value, |value| format!("{} {}", hundredths(value), speed_unit(line.is_large)))
 }
 
 /// Table of the time in each of BBR's states; `None` if no algorithm counts it.
@@ -420,8 +434,14 @@ pub fn report(test: &Experiment, found: &Findings, version: &str) -> Report {
                 id: "gains".to_owned(),
                 title: "Gains".to_owned(),
                 claim: METHOD.to_owned(),
-                runs_table: Some(lines),
+                runs_table: Some(gains(test, found)),
                 figures: [false, true].into_iter().filter_map(|is_large| distribution(test, found, is_large)).collect(),
+                ..Section::default()
+            }),
+            Some(Section {
+                id: "evidence".to_owned(),
+                title: "Evidence for each gain".to_owned(),
+                runs_table: Some(lines.keeping(&[0, 1, 2, 7, 8, 9, 10, 11])),
                 ..Section::default()
             }),
             Some(Section {
@@ -555,7 +575,7 @@ mod tests {
         );
         let page = report(&test, &found, "0");
         assert!(page.sections.iter().any(|section| section.id == "states"));
-        let figures: Vec<&str> = page.sections[1].figures.iter().map(|figure| figure.title.as_str()).collect();
+        let figures: Vec<&str> = page.sections[2].figures.iter().map(|figure| figure.title.as_str()).collect();
         assert_eq!(figures, ["Gain over size", "Gain over RTT", "Gain over time"]);
     }
 

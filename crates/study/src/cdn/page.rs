@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 use super::summary::{SummaryLine, lines};
 use super::{Gain, Segment, Study, answer};
 use crate::comparison::{
-    Candidate, Interval, cumulative, distribution_help, gains_over, judged, no_gain, share_axis, speed_unit, value_axis,
+    Candidate, Interval, SpeedLine, cumulative, distribution_help, gains_over, judged, no_gain, share_axis,
+    speed_table, speed_unit, value_axis,
 };
 use crate::judgement::Judgement;
 use bbrlab_report::{Axis, Figure, Heat, Panel, Provenance, Report, Scale, Section, Series, Style, Table};
@@ -47,10 +48,7 @@ pub fn rows(study: &Study) -> Table {
     ];
     let row = |line: SummaryLine| {
         let cut = Segment::judged(line.class, line.is_large);
-        let middle = |arm: usize| {
-            let value = median(&mut study.values(arm, &cut, line.is_large));
-            or_dash(value, |value| format!("{} {}", hundredths(value), speed_unit(line.is_large)))
-        };
+        let middle = |arm: usize| middle_of(study, arm, &cut, line.is_large);
         let again = |arm: usize| format!("{} %", hundredths(100.0 * study.retransmit_ratio(arm, &cut)));
         vec![
             study.design.classes[line.class].label(),
@@ -72,6 +70,41 @@ pub fn rows(study: &Study) -> Table {
     Table { columns: columns.map(str::to_owned).to_vec(), rows }
 }
 
+/// Table of the gains of the same users, as other comparisons show theirs.
+fn gains(study: &Study) -> Table {
+    let (control, table) = (study.control(), &study.design.algorithms);
+    let line = |line: SummaryLine| {
+        let cut = Segment::judged(line.class, line.is_large);
+        let Gain { gain: middle, low, high, .. } = line.paired;
+        SpeedLine {
+            class: study.design.classes[line.class].label(),
+            is_throughput: line.is_large,
+            candidate: line.arm,
+            medians: [line.arm, control].map(|arm| middle_of(study, arm, &cut, line.is_large)),
+            gain: Interval { middle, low, high },
+            outcome: said(line.paired.judgement()),
+        }
+    };
+    speed_table(&table[control], &table[..control], lines(study).into_iter().map(line))
+}
+
+/// Median of an arm with its unit.
+fn middle_of(study: &Study, arm: usize, cut: &Segment, is_large: bool) -> String {
+    let value = median(&mut study.values(arm, cut, is_large));
+    or_dash(value, |value| format!("{} {}", hundredths(value), speed_unit(is_large)))
+}
+
+/// The columns of the summary that the table of gains does not have.
+fn details(study: &Study) -> Section {
+    let table = rows(study).keeping(&[0, 1, 2, 7, 8, 9, 10, 11, 12]);
+    Section {
+        id: "details".to_owned(),
+        title: "Rivals, the A/B split, and retransmissions".to_owned(),
+        runs_table: Some(table),
+        ..Section::default()
+    }
+}
+
 /// Formats a gain with its interval: `+6.1 % (+2 to +9.7)`.
 fn shown(of: &Gain) -> String {
     gain(of.gain, of.low, of.high)
@@ -80,6 +113,7 @@ fn shown(of: &Gain) -> String {
 /// Builds the whole report.
 pub fn report(study: &Study, title: &str, version: &str) -> Report {
     let sections = std::iter::once(section(study))
+        .chain(std::iter::once(details(study)))
         .chain((0..study.design.classes.len()).map(|class| class_section(study, class)))
         .collect();
     Report {
@@ -125,7 +159,7 @@ pub fn section(study: &Study) -> Section {
             design.algorithms[0],
         ),
         heats: std::iter::once(headline(study)).chain(heats(study)).collect(),
-        runs_table: Some(rows(study)),
+        runs_table: Some(gains(study)),
         ..Section::default()
     }
 }
@@ -488,8 +522,8 @@ mod tests {
         assert_eq!((table.rows.len(), table.rows[0][0].as_str()), (1, "a/x"));
         assert_eq!(table.columns.len(), table.rows[0].len());
         let page = report(&study, "t", "v");
-        assert_eq!((page.sections.len(), page.sections[0].heats.len()), (2, CUTTINGS.len() + 1));
-        assert!(page.sections[1].figures.len() >= 4);
+        assert_eq!((page.sections.len(), page.sections[0].heats.len()), (3, CUTTINGS.len() + 1));
+        assert!(page.sections[2].figures.len() >= 4);
         assert_eq!(json(&study, "v")["gains"][0]["judged_by"], "completion_ms");
     }
 

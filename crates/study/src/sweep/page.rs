@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::{Cells, Metric, Sweep};
-use crate::comparison::{Better, Candidate, Forest};
+use crate::comparison::{self, Better, Candidate, Forest, MeasureRow, ratio_cells};
 use bbrlab_report::{Axis, Figure, Heat, Number, Panel, Report, Scale, Section, Series, Style, Table};
 use bbrlab_stats::number::significant;
 use bbrlab_stats::plural::counted;
@@ -53,6 +53,9 @@ pub fn page(sweep: &Sweep, cells: &Cells, shown: &[Metric], base: Option<usize>,
     let names = compared(sweep);
     let mut lines: Vec<Figure> = numeric.iter().map(|&axis| lines(sweep, cells, axis, names, shown)).collect();
     let ratios = names.zip(base).and_then(|(axis, base)| forest(sweep, cells, axis, base, shown));
+    // The figure of the ratios comes with their table.
+    let table_of_ratios =
+        ratios.as_ref().and(names.zip(base)).map(|(axis, base)| against(sweep, cells, axis, base, shown));
     let lead: Vec<Figure> = ratios.into_iter().chain(lines.drain(..lines.len().min(1))).collect();
     let mut heats = Vec::new();
     let pairs = numeric.iter().enumerate().flat_map(|(nth, &a)| numeric[nth + 1..].iter().map(move |&b| (a, b)));
@@ -74,7 +77,7 @@ pub fn page(sweep: &Sweep, cells: &Cells, shown: &[Metric], base: Option<usize>,
         subtitle,
         numbers: numbers(sweep, cells, names, shown),
         lead,
-        sections: vec![Section {
+        sections: table_of_ratios.into_iter().chain([Section {
             id: "sweep".to_owned(),
             title: "Effect of the axes".to_owned(),
             claim: format!(
@@ -89,7 +92,8 @@ pub fn page(sweep: &Sweep, cells: &Cells, shown: &[Metric], base: Option<usize>,
             heats,
             runs_table: Some(table(sweep, cells, shown)),
             ..Section::default()
-        }],
+        }])
+        .collect(),
         ..Report::default()
     }
 }
@@ -115,6 +119,33 @@ fn forest(sweep: &Sweep, cells: &Cells, axis: usize, base: usize, shown: &[Metri
     let rows = judged.iter().map(|&(metric, better)| (short_name(metric), better)).collect();
     let marks = "the median over the combinations of all other axes (fewer than six have no interval)";
     (!candidates.is_empty()).then(|| Forest::against("ratios", &points[base].label, marks, rows, candidates).figure())
+}
+
+/// Table of every shown metric that can be better: each compared value beside the baseline.
+fn against(sweep: &Sweep, cells: &Cells, axis: usize, base: usize, shown: &[Metric]) -> Section {
+    let points = &sweep.product().axes()[axis].1;
+    let others: Vec<usize> = (0..points.len()).filter(|&value| value != base).collect();
+    let row = |metric: Metric, better: Better| {
+        let value = |value: usize| significant(cells.median(sweep, &[(axis, value)], metric) * metric.scale(), 4);
+        let cells_of = |of: usize| ratio_cells(&cells.ratio(sweep, axis, (of, base), metric), better);
+        MeasureRow {
+            name: format!("{}, {}", short_name(metric), metric.unit()),
+            better,
+            control: value(base),
+            candidates: others.iter().map(|&of| (value(of), cells_of(of))).collect(),
+        }
+    };
+    let names: Vec<String> = others.iter().map(|&value| points[value].label.clone()).collect();
+    let rows = shown.iter().filter_map(|&metric| Some(row(metric, metric.better()?)));
+    Section {
+        id: "against".to_owned(),
+        title: format!("Against {}", points[base].label),
+        claim: "The change is the median ratio over pairs of combinations that differ in nothing else; it need not be the ratio of the \
+                medians beside it. Fewer than six pairs have no interval."
+            .to_owned(),
+        runs_table: Some(comparison::table("median", &points[base].label, &names, rows)),
+        ..Section::default()
+    }
 }
 
 /// Medians over the whole sweep for each compared value.

@@ -3,7 +3,7 @@
 
 use bbrlab_report::model::Provenance;
 use bbrlab_report::{Number, Report, Section, Table};
-use bbrlab_stats::number::{signed_percent, significant};
+use bbrlab_stats::number::significant;
 
 use super::request::Answer;
 use super::source::{Source, sources};
@@ -11,7 +11,7 @@ use super::text::{
     checked, compared as compared_figures, figures, footnote, headline, number, ratio, verdict, warnings, why,
 };
 use super::{Advice, Figure};
-use crate::comparison::{Better, Forest, Interval, MeasureRow};
+use crate::comparison::{Better, Forest, Interval, MeasureRow, ratio_cells};
 use crate::{comparison, paths};
 
 /// Returns the page, without its command.
@@ -84,7 +84,7 @@ fn against(advice: &Advice) -> Table {
             name: name.to_owned(),
             better,
             control: value(current),
-            candidates: others.iter().map(|one| (value(one), cells(&gain(one), better))).collect(),
+            candidates: others.iter().map(|one| (value(one), ratio_cells(&gain(one), better))).collect(),
         }
     };
     let score = row("score", Better::More, &|one| format!("{:.3}", one.score), &|one| one.score_gain);
@@ -96,20 +96,6 @@ fn against(advice: &Advice) -> Table {
     };
     let names: Vec<String> = others.iter().map(|one| one.flow.clone()).collect();
     comparison::table("mean", &current.flow, &names, std::iter::once(score).chain(figures(advice).map(figure)))
-}
-
-/// Change, interval and outcome of a ratio to the algorithm in use.
-fn cells(ratio: &Interval, better: Better) -> [String; 3] {
-    if !ratio.is_known() {
-        return ["–".to_owned(), String::new(), "–".to_owned()];
-    }
-    let percent = |value: f64| format!("{} %", signed_percent(value - 1.0));
-    let outcome = match (ratio.low > 1.0, ratio.high < 1.0) {
-        (false, false) => "no clear difference",
-        (rises, _) if rises == (better == Better::More) => "better",
-        _ => "worse",
-    };
-    [percent(ratio.middle), format!("{} to {}", percent(ratio.low), percent(ratio.high)), outcome.to_owned()]
 }
 
 /// Sections for the warnings, the commands to install the choice, and the measurement; each only if there is any.
@@ -192,24 +178,4 @@ fn forest(advice: &Advice) -> bbrlab_report::Figure {
     let rows = known.iter().map(|(name, better, _)| ((*name).to_owned(), *better)).collect();
     let candidates = others.iter().map(candidate).collect();
     Forest::against("ratios", &advice.candidates[0].flow, "the mean over the paths", rows, candidates).figure()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_outcome_follows_the_interval_and_the_direction() {
-        let of = |low: f64, high: f64, better| {
-            let [_, _, outcome] = cells(&Interval { middle: f64::midpoint(low, high), low, high }, better);
-            outcome
-        };
-        assert_eq!(of(1.1, 1.3, Better::More), "better");
-        assert_eq!(of(1.1, 1.3, Better::Less), "worse");
-        assert_eq!(of(0.7, 0.9, Better::Less), "better");
-        assert_eq!(of(0.7, 0.9, Better::More), "worse");
-        assert_eq!(of(0.9, 1.1, Better::More), "no clear difference");
-        assert_eq!(cells(&Interval::NONE, Better::More), ["–", "", "–"]);
-        assert_eq!(cells(&Interval { middle: 1.2, low: 1.1, high: 1.3 }, Better::More)[0], "+20 %");
-    }
 }
