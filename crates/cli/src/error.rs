@@ -166,7 +166,6 @@ pub enum Error {
         /// Algorithm of the flow.
         flow: String,
     },
-
     /// An output file or directory cannot be written.
     #[error("{flag}: {path}: {}", can_not(.source))]
     Output {
@@ -191,6 +190,9 @@ pub enum Error {
     /// A folder without results.
     #[error("{0}: it holds no results (*.json, as `bbrlab run --json` writes them)")]
     NoResults(String),
+    /// A folder without results of a scorecard's cases.
+    #[error("{0}: it holds no result of a case; a file's name begins with the case's, as in {1}.json")]
+    NoCaseResults(String, String),
     /// A JSON file of something else.
     #[error("{0}: not a result of `bbrlab run --json`")]
     NotAResult(String),

@@ -93,6 +93,16 @@ pub enum Error {
         /// Numbers of the criteria.
         known: String,
     },
+    /// A result is not one of the case.
+    #[error("{key} is {found}, the case has {wanted}")]
+    OtherCase {
+        /// The key.
+        key: String,
+        /// Its value in the result.
+        found: String,
+        /// Its value in the case.
+        wanted: String,
+    },
     /// A file breaks a rule of its format.
     #[error("{0}")]
     Rule(&'static str),

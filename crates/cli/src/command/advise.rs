@@ -270,10 +270,13 @@ fn judge(args: &AdviseArgs, flows: &[String], objective: Objective, paths: u64) 
         false => advise::judge(&truth, flows, objective, (paths, draws), args.seed, &tick)?,
     };
     drop(progress);
+    let possible = judged.possible.map_or_else(String::new, |share| {
+        format!(" ({:.0} % with full knowledge of the connections that show a rate)", 100.0 * share)
+    });
     print(&format!(
         "{} {}{}, objective {}:\n\
          the advice reaches {:.1} % of the score of the best choice in hindsight; always {} reaches {:.1} %\n\
-         it was the best choice, or within 3 % of it, on {:.0} % of them; it had a clear winner on {:.0} %\n",
+         it was the best choice, or within 3 % of it, on {:.0} % of them{possible}; it had a clear winner on {:.0} %\n",
         judged.paths,
         if args.measured { "sets of measured connections" } else { "paths known only roughly" },
         if args.mixed { " with rivals of several kinds" } else { "" },

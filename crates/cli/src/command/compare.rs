@@ -123,7 +123,7 @@ impl Targets {
 }
 
 /// The results of a folder, by name.
-fn results_in(folder: &Path) -> Result<Vec<PathBuf>, Error> {
+pub(super) fn results_in(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     let entries = fs::read_dir(folder).map_err(Error::at(folder.display()))?;
     let is_json = |path: &PathBuf| path.extension().is_some_and(|end| end == "json");
     let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).filter(is_json).collect();
@@ -134,7 +134,8 @@ fn results_in(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(files)
 }
 
-fn stem(path: &Path) -> String {
+/// Name of a file without its extension.
+pub(super) fn stem(path: &Path) -> String {
     path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }
 
@@ -151,7 +152,7 @@ fn names(paths: &[PathBuf]) -> Vec<String> {
 fn read(path: &Path, name: String, repeat: Option<u32>) -> Result<Loaded, Error> {
     if path.is_dir() {
         let files = results_in(path)?;
-        let cases = files.iter().map(|file| Ok((stem(file), runs_of(file)?.ok_or_else(|| not_a_result(file))?)));
+        let cases = files.iter().map(|file| Ok((stem(file), results_of(file)?)));
         return Ok(Loaded { side: side(name, cases.collect::<Result<Vec<_>, Error>>()?)?, first: None });
     }
     if let Some(runs) = runs_of(path)? {
@@ -162,6 +163,11 @@ fn read(path: &Path, name: String, repeat: Option<u32>) -> Result<Loaded, Error>
         sourced.set("repeat", &repeat.to_string())?;
     }
     run(name, &sourced)
+}
+
+/// The runs of a result's file.
+pub(super) fn results_of(file: &Path) -> Result<Vec<RunResult>, Error> {
+    runs_of(file)?.ok_or_else(|| not_a_result(file))
 }
 
 fn not_a_result(path: &Path) -> Error {

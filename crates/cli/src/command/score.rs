@@ -1,14 +1,15 @@
 //! `bbrlab score`: a scorecard of congestion controls, by RFC 9743's criteria.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use bbrlab_lab::score::{self, Plan, Scorecard, Standing};
+use bbrlab_lab::score::{self, Plan, Results, Scorecard, Standing, case_id};
 use bbrlab_live::backends;
 use bbrlab_sim::scenario::Backend;
 use bbrlab_stats::plural::counted;
 use clap::Args;
 
+use super::compare::{results_in, results_of, stem};
 use crate::grid::{Align, aligned};
 use crate::outputs::{self, Target};
 use crate::progress::Progress;
@@ -27,11 +28,13 @@ const LEADING: usize = 3;
         bbrlab score bbr3 --report out/score.html\n  \
         bbrlab score bbr3,loss_thresh=1% --criterion 5.2.1 --criterion 6.4\n  \
         bbrlab score bbr3 --compare cubic,bbr1 --card situations --set 7\n  \
-        bbrlab score s2n:bbr --on quic:s2n --criterion 5.1.2\n\n\
+        bbrlab score s2n:bbr --on quic:s2n --criterion 5.1.2\n  \
+        bbrlab score bbr3 --cases cases                   (one scenario a file, to run elsewhere)\n  \
+        bbrlab score mine=results --report out/score.html\n\n\
         RFC 9743 sets no thresholds. An algorithm is better or worse than a reference if the 95 % interval of the difference, in \
         pairs of equal case and seed, excludes zero and the difference is at least 2 %. docs/score.md explains each criterion.")]
 pub struct ScoreArgs {
-    /// Algorithms, with parameters as in bbr3,loss_thresh=1%
+    /// Algorithms, with parameters as in bbr3,loss_thresh=1%; or NAME=DIR, a folder of results of the cases that `--cases` writes
     #[arg(required = true, value_name = "ALGO")]
     pub algorithms: Vec<String>,
     /// Reference algorithms, separated by commas [default: cubic,reno,bbr1,bbr3]
@@ -52,6 +55,9 @@ pub struct ScoreArgs {
     /// Backend, as for `bbrlab run`
     #[arg(long, value_name = "BACKEND", default_value = "sim")]
     pub on: String,
+    /// Write each case as a scenario to this folder, with the algorithm under test, and run none
+    #[arg(long, value_name = "DIR", help_heading = "Output", conflicts_with_all = ["json", "report"])]
+    pub cases: Option<PathBuf>,
     /// Write the scorecard as JSON; - for standard output, instead of the table
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub json: Option<PathBuf>,
@@ -66,6 +72,9 @@ pub fn score(args: &ScoreArgs) -> Result<Verdict, Error> {
     let report = Target::asked("--report", args.report.as_deref())?;
     outputs::check_distinct(json.iter().chain(&report))?;
     let plan = plan(args)?;
+    if let Some(folder) = &args.cases {
+        return write_cases(&plan, folder);
+    }
     let runner = Runner::of(plan.on)?;
     let on = plan.on;
     let progress = Progress::new("scoring", plan.runs());
@@ -92,8 +101,61 @@ pub fn score(args: &ScoreArgs) -> Result<Verdict, Error> {
 /// Checks the flags before the first run.
 fn plan(args: &ScoreArgs) -> Result<Plan, Error> {
     let on: Backend = args.on.parse().map_err(Error::flag("--on"))?;
-    let plan = Plan::of(&args.card, &args.criterion, &args.algorithms, &args.compare, args.set, args.repeat)?;
+    let (folders, algorithms): (Vec<_>, Vec<_>) = args.algorithms.iter().partition(|text| folder_of(text).is_some());
+    let algorithms: Vec<String> = algorithms.into_iter().cloned().collect();
+    let mut plan = Plan::of(&args.card, &args.criterion, &algorithms, &args.compare, args.set, args.repeat)?;
+    for (name, folder) in folders.into_iter().filter_map(|text| folder_of(text)) {
+        if plan.algorithms().contains(&name) {
+            return Err(Error::Rule {
+                place: "<ALGO>",
+                rule: "a name of results is also that of another algorithm; rename it",
+            });
+        }
+        plan.results.insert(name.to_owned(), results(Path::new(folder), &plan)?);
+        plan.subjects.push(name.to_owned());
+    }
     Ok(Plan { on, ..plan })
+}
+
+/// Name and folder of results, `NAME=DIR`. The parameters of an algorithm follow a comma.
+fn folder_of(text: &str) -> Option<(&str, &str)> {
+    text.split_once('=').filter(|(name, folder)| !name.contains(',') && !name.is_empty() && !folder.is_empty())
+}
+
+/// Reads the results of a folder. A file's name begins with the id of its case: `5.1.2-1.json`, `5.1.2-1-seed2.json`.
+fn results(folder: &Path, plan: &Plan) -> Result<Results, Error> {
+    let ids: Vec<String> =
+        plan.criteria.iter().flat_map(|one| (0..one.case.len()).map(|nth| case_id(&one.section, nth))).collect();
+    let mut results = Results::new();
+    for file in results_in(folder)? {
+        let name = stem(&file);
+        let is_of =
+            |id: &&String| name.strip_prefix(id.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'));
+        if let Some(id) = ids.iter().find(is_of) {
+            results.entry(id.clone()).or_default().extend(results_of(&file)?);
+        }
+    }
+    if results.is_empty() {
+        return Err(Error::NoCaseResults(folder.display().to_string(), ids.first().cloned().unwrap_or_default()));
+    }
+    Ok(results)
+}
+
+/// Writes the cases as scenarios.
+fn write_cases(plan: &Plan, folder: &Path) -> Result<Verdict, Error> {
+    if plan.subjects.len() > 1 || !plan.results.is_empty() {
+        return Err(Error::Rule { place: "--cases", rule: "it writes the cases of one algorithm; name one" });
+    }
+    let mut files = Vec::new();
+    for (id, text) in plan.case_files()? {
+        if let Some(target) = Target::asked("--cases", Some(&folder.join(format!("{id}.toml"))))? {
+            files.extend(target.write(|to| to.write_all(text.as_bytes()))?);
+        }
+    }
+    let count = files.len();
+    outputs::commit(files)?;
+    print(&format!("{} in {}\n", counted(count, "case"), folder.display()))?;
+    Ok(Verdict::Holds)
 }
 
 fn shown(card: &Scorecard) -> String {

@@ -6,8 +6,10 @@ mod file;
 mod judge;
 mod page;
 mod redraw;
+mod results;
 mod write;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bbrlab_sim::scenario::{Backend, Scenario, ScenarioFile};
@@ -23,6 +25,7 @@ pub use file::{CARDS, Card, Case, Criterion, Measure};
 pub use judge::{Line, Standing};
 pub use page::page;
 pub use redraw::Draw;
+pub use results::{Results, case_id};
 pub use write::{json, number, sentences, table};
 
 /// Reference algorithms. Source: the standards that RFC 9743 §5.2.1 names, CUBIC and Reno, and the BBR versions in use.
@@ -33,8 +36,10 @@ pub const REFERENCES: [&str; 4] = ["cubic", "reno", "bbr1", "bbr3"];
 pub struct Plan {
     pub card: Card,
     pub criteria: Vec<Criterion>,
-    /// Algorithms under test, as in `bbr3,loss_thresh=1%`.
+    /// Algorithms under test, as in `bbr3,loss_thresh=1%`; or any name that has `results`.
     pub subjects: Vec<String>,
+    /// Results made elsewhere, by the name of the algorithm under test.
+    pub results: BTreeMap<String, Results>,
     /// Algorithms to which they are compared; one may be under test too.
     pub references: Vec<String>,
     /// Scenario set; 0 is as written.
@@ -69,7 +74,8 @@ impl Scorecard {
 }
 
 impl Plan {
-    /// Builds a plan for the simulator from names, which it checks: no references stand for [`REFERENCES`], no sections for all.
+    /// Builds a plan for the simulator, without results, from names, which it checks: no references stand for [`REFERENCES`], no sections
+    /// for all.
     pub fn of(
         card: &str,
         sections: &[String],
@@ -86,6 +92,7 @@ impl Plan {
             card,
             criteria,
             subjects: distinct(subjects)?,
+            results: BTreeMap::new(),
             references: distinct(references)?,
             set,
             repeat,
@@ -173,6 +180,12 @@ pub fn run(plan: Plan, runner: &dyn Runner, refusal: &Refusal<'_>, progress: &(d
     let algorithms = plan.algorithms();
     let one = |&(criterion, case, algorithm): &(usize, usize, usize)| {
         let criterion = &plan.criteria[criterion];
+        if let Some(results) = plan.results.get(algorithms[algorithm]) {
+            // The algorithm of the flows is not looked at.
+            let setups = plan.setups(criterion, case, REFERENCES[0])?;
+            setups.iter().for_each(|_| progress());
+            return plan.measured_in(results, criterion, case, &setups);
+        }
         let setups = plan.setups(criterion, case, algorithms[algorithm])?;
         if let Some(reason) = setups.first().and_then(|(_, setup)| refusal(setup)) {
             setups.iter().for_each(|_| progress());

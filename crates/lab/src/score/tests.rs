@@ -25,6 +25,7 @@ fn plan(section: &str, subjects: &[&str]) -> Plan {
         card,
         criteria: card.criteria(&[section.to_owned()]).unwrap(),
         subjects: subjects.iter().map(|&name| name.to_owned()).collect(),
+        results: BTreeMap::new(),
         references: vec!["cubic".to_owned(), "reno".to_owned()],
         set: 0,
         repeat: 2,
@@ -50,4 +51,54 @@ fn a_case_that_the_backend_refuses_is_named_and_not_judged() {
     assert_eq!(card.lines[0].standings, [Standing::NotJudged]);
     assert_eq!(json(&card)["criteria"][0]["cases"][0]["runs"][0]["not_run"], "no such link");
     assert!(bbrlab_report::render(&page(&card)).contains("no such link"));
+}
+
+/// Goal: results of the very runs give the values of those runs, except where a measure needs a series.
+#[test]
+fn results_made_elsewhere_score_as_the_runs_themselves() {
+    let own = plan("5.1.3", &["bbr3"]);
+    let criterion = &own.criteria[0];
+    let mut results = Results::new();
+    for nth in 0..criterion.case.len() {
+        let runs = own.setups(criterion, nth, "bbr3").unwrap().into_iter().map(|(scenario, setup)| {
+            let mut result = engine::run(&setup).result;
+            result.seed = scenario.seed;
+            result.describe(&scenario).unwrap();
+            result
+        });
+        results.insert(case_id("5.1.3", nth), runs.collect());
+    }
+    let mut wrong = results.clone();
+    let read = |results: Results| {
+        let plan = Plan {
+            subjects: vec!["mine".to_owned()],
+            results: [("mine".to_owned(), results)].into(),
+            ..plan("5.1.3", &[])
+        };
+        run(plan, &Simulator, &|_| None, &|| ())
+    };
+    let (from_files, simulated) = (read(results).unwrap(), run(own, &Simulator, &|_| None, &|| ()).unwrap());
+    for (read, run) in from_files.values[0].iter().zip(&simulated.values[0]) {
+        assert_eq!(read[0].seeds, run[0].seeds);
+    }
+    assert_eq!(from_files.lines[0].standings, simulated.lines[0].standings);
+    let first = wrong.get_mut("5.1.3-1").unwrap();
+    first.remove(1);
+    first[0].scenario["rate"] = "7mbit".into();
+    let error = read(wrong).unwrap_err().to_string();
+    assert_eq!(error, "5.1.3-1.json: rate is \"7mbit\", the case has \"50mbit\"");
+    let missing = read(Results::new()).unwrap();
+    assert_eq!(missing.values[0][0][0].seeds, Err("there is no result 5.1.3-1.json".to_owned()));
+}
+
+#[test]
+fn the_cases_are_scenarios_that_resolve_to_the_same_runs() {
+    let plan = plan("5.1.3", &["bbr3,loss_thresh=3%"]);
+    for (nth, (id, text)) in plan.case_files().unwrap().into_iter().enumerate() {
+        assert_eq!(id, case_id("5.1.3", nth));
+        let sourced = ScenarioFile::from_toml(&text, &id).unwrap();
+        let setup = sourced.resolve(&|_| unreachable!("no case has a trace")).unwrap();
+        let own = &plan.setups(&plan.criteria[0], nth, "bbr3,loss_thresh=3%").unwrap()[0].1;
+        assert_eq!(format!("{setup:?}"), format!("{own:?}"));
+    }
 }

@@ -25,6 +25,11 @@ const BETA: f64 = 0.7;
 const RATE_UNSEEN: f64 = 8.0;
 const RIVALS: &str = "0..4";
 const RIVAL_FLOWS: [&str; 4] = ["cubic", "bbr1", "bbr3", "cubic,on=2s/off=2s"];
+/// Smallest and largest buffer of a path whose algorithm in use is simulated, in BDP of the connection: from a shallow switch to a bloated
+/// home router. Without a simulation the smallest is that of [`KindSpec::unknown`]. Ours.
+const BUFFER_MIN: f64 = 0.1;
+const BUFFER_UNSEEN: f64 = 0.3;
+const BUFFER_MAX: f64 = 8.0;
 /// Rise of the RTT, relative to its base, from which a queue was there. Ours: below it, jitter looks the same.
 const FILLED: f64 = 0.05;
 
@@ -83,13 +88,16 @@ impl HostPair {
         (self.rtt_s.unwrap_or(min_rtt) - min_rtt).max(0.0)
     }
 
-    /// The path as a class. `fills`: its flows are loss-based, so the queue that they keep tells the buffer.
+    /// The path as a class. `fills`: its flows are loss-based, so the queue that they keep tells the buffer, unless rivals keep it.
     fn spec(&self, fills: bool) -> KindSpec {
         let (base, queue) = (self.min_rtt_s.unwrap_or(0.0), self.queue_s());
-        // Window and queue are between their maximum and 0.7 of it: BDP + queue >= 0.7 (BDP + buffer).
-        let (low, high) = match fills && queue > FILLED * base {
-            true => (queue, (queue + (1.0 - BETA) * base) / BETA),
-            false => (queue.max(0.3 * base), (8.0 * base).max(2.0 * queue)),
+        let is_filled = fills && queue > FILLED * base;
+        let (low, high) = match self.rate_bps {
+            // The simulation of the algorithm in use decides: rivals such as BBRv1 keep a deep buffer half empty, for loss-based flows too.
+            Some(_) => (queue.max(BUFFER_MIN * base), (BUFFER_MAX * base).max(2.0 * queue)),
+            // Window and queue are between their maximum and 0.7 of it: BDP + queue >= 0.7 (BDP + buffer).
+            None if is_filled => (queue, (queue + (1.0 - BETA) * base) / BETA),
+            None => (queue.max(BUFFER_UNSEEN * base), (BUFFER_MAX * base).max(2.0 * queue)),
         };
         let micros = |s: f64| format!("{:.0}us", (s * 1e6).max(1.0));
         let mut spec =
@@ -193,7 +201,11 @@ fn describe(chosen: &[&HostPair], fills: bool, pairs: &[HostPair], said: &mut Ve
     if let Some(rtt) = range(chosen.iter().filter_map(|pair| pair.min_rtt_s).collect(), 1e3, 1) {
         said.push(format!("RTT: {rtt} ms, the smallest of each path"));
         let risen = range(chosen.iter().map(|pair| pair.queue_s()).collect(), 1e3, 1).unwrap_or_default();
-        said.push(if fills {
+        said.push(if chosen.iter().all(|pair| pair.rate_bps.is_some()) {
+            format!(
+                "buffer: at least the {risen} ms that RTTs rose by; those are kept that give the same RTT in the simulation"
+            )
+        } else if fills {
             format!(
                 "buffer: from the {risen} ms that RTTs rose by, as a loss-based flow keeps it between full and 0.7 full"
             )

@@ -24,8 +24,8 @@ const ROUNDS: f64 = 60.0;
 const LONGEST_S: f64 = 60.0;
 /// Bytes on the wire of a full packet.
 pub(crate) const PACKET: f64 = 1514.0;
-/// Paths drawn for each one that is to resemble a measurement. Ours.
-pub(crate) const ALTERNATIVES: usize = 8;
+/// Paths drawn for each one that is to resemble a measurement. Ours: with more of them fewer paths can be afforded, which costs more.
+pub(crate) const ALTERNATIVES: usize = 4;
 /// Step of an additive sequence whose points are the most evenly spread. Source: the golden ratio's inverse.
 const GOLDEN: f64 = 0.618_033_988_749_894_9;
 /// Minimum loss of a range that begins at 0: below it a run of a minute has no loss. Ours.
@@ -135,7 +135,8 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// Distance of a simulated run from the measurement; 1 is as far as two measurements of one path may be.
+    /// Distance of a simulated run from the measurement; 1 is as far as two measurements of one path may be. The rate of the path is
+    /// fitted to the goodput, so goodput is evidence only where no rate gives it.
     pub(crate) fn distance(&self, row: &Row) -> f64 {
         let log = |simulated: f64, measured: f64, scale: f64| {
             let ratio = (simulated / measured).ln().abs();
@@ -143,7 +144,8 @@ impl Measured {
         };
         let rtt = row.get(Metric::FirstRttP50Ms) / row.get(Metric::RttBaseMs);
         let again = |ratio: f64| ratio + RETRANSMITS_SEEN;
-        let goodput = log(row.get(Metric::FirstGoodputBps), self.rate_bps, RATE_SPREAD);
+        let misfit = log(row.get(Metric::FirstGoodputBps), self.rate_bps, 1.0);
+        let goodput = (misfit - RATE_MISFIT).max(0.0) / RATE_SPREAD;
         let rtt = self.rtt_ratio.map_or(0.0, |seen| log(rtt, seen, RTT_SPREAD));
         let retransmits = self
             .retransmit_ratio
@@ -152,6 +154,9 @@ impl Measured {
     }
 }
 
+/// Difference between measured goodput and that of a fitted path, as a logarithm, that is no evidence against the path: a factor of 2, as
+/// the share among rivals varies from run to run. Ours.
+const RATE_MISFIT: f64 = std::f64::consts::LN_2;
 /// Spreads of rate and RTT between two measurements of one path, as logarithms; of retransmissions, which vary more. Ours.
 const RATE_SPREAD: f64 = 0.2;
 const RTT_SPREAD: f64 = 0.15;

@@ -6,7 +6,7 @@ use bbrlab_stats::mean;
 use rayon::prelude::*;
 use serde::Serialize;
 
-use super::{Question, Request, advise};
+use super::{Question, Request, advise, best};
 use crate::Result;
 use crate::choose::objective::Objective;
 use crate::measured::{Connection, evidence};
@@ -38,6 +38,8 @@ pub struct AdviceQuality {
     pub right: f64,
     /// Share of them with a clear winner.
     pub clear: f64,
+    /// Share of the sets on which the best choice for the connections that show a rate was right: more is luck. None if no sets were judged.
+    pub possible: Option<f64>,
 }
 
 /// Draws paths, gives the adviser only ranges around each true value, and judges the choice with other random numbers.
@@ -97,16 +99,19 @@ pub fn judge_measured(
             ..Request::default()
         };
         let advice = request.prepare()?.answer(&|| ())?.advice;
-        let mut truths = vec![0.0; flows.len()];
+        let (mut truths, mut shown) = (vec![0.0; flows.len()], vec![0.0; flows.len()]);
         for (place, path) in paths.iter().enumerate() {
-            for (sum, flow) in truths.iter_mut().zip(flows) {
-                *sum += truth_of(path, flow, objective, (nth << 20) + place as u64)? / paths.len() as f64;
+            for (nth_flow, flow) in flows.iter().enumerate() {
+                let score = truth_of(path, flow, objective, (nth << 20) + place as u64)? / paths.len() as f64;
+                truths[nth_flow] += score;
+                shown[nth_flow] += if connections[place].is_app_limited { 0.0 } else { score };
             }
         }
         tick();
         // Without a clear winner nothing is changed.
         let choice = if advice.is_clear() { advice.choice } else { 0 };
-        Ok(Scores { is_clear: advice.is_clear(), ..Scores::of(&truths, choice) })
+        let is_possible = Scores::of(&truths, best(&shown)).right;
+        Ok(Scores { is_clear: advice.is_clear(), is_possible: Some(is_possible), ..Scores::of(&truths, choice) })
     };
     let all: Vec<Scores> = (0..sets).into_par_iter().map(one).collect::<Result<_, _>>()?;
     Ok(quality(&all))
@@ -142,13 +147,14 @@ struct Scores {
     max: f64,
     right: bool,
     is_clear: bool,
+    is_possible: Option<bool>,
 }
 
 impl Scores {
     fn of(truths: &[f64], choice: usize) -> Self {
         let max = truths.iter().copied().fold(0.0, f64::max);
         let got = truths[choice];
-        Self { got, unchanged: truths[0], max, right: got >= max * (1.0 - CLOSE), is_clear: true }
+        Self { got, unchanged: truths[0], max, right: got >= max * (1.0 - CLOSE), is_clear: true, is_possible: None }
     }
 }
 
@@ -162,5 +168,6 @@ fn quality(all: &[Scores]) -> AdviceQuality {
         unchanged: sum(|one| one.unchanged) / max,
         right: share(|one| one.right),
         clear: share(|one| one.is_clear),
+        possible: all[0].is_possible.is_some().then(|| share(|one| one.is_possible == Some(true))),
     }
 }

@@ -1,0 +1,86 @@
+//! Results of runs of a scorecard's cases that were made elsewhere, and the cases as scenario files for whoever makes them.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bbrlab_sim::record::Output;
+use bbrlab_sim::record::packets::Packets;
+use bbrlab_sim::record::result::RunResult;
+use bbrlab_sim::record::trace::Trace;
+use bbrlab_sim::scenario::Scenario;
+use bbrlab_sim::setup::Setup;
+
+use super::{Criterion, Draw, Measured, Plan};
+use crate::expect::{Measurer, RunSet, RunView};
+use crate::{Error, Result};
+
+/// Keys in which the scenario of a result may differ from its case: the algorithm, the backend, the number of runs, and what is recorded.
+const FREE: [&str; 5] = ["flow", "on", "seed", "repeat", "sample"];
+
+/// Results of one algorithm: the runs of each case, by the case's id.
+pub type Results = BTreeMap<String, Vec<RunResult>>;
+
+/// Id of a case, and name of its file without the extension: `5.1.2-1`.
+pub fn case_id(section: &str, nth: usize) -> String {
+    format!("{section}-{}", nth + 1)
+}
+
+impl Plan {
+    /// The cases as scenarios in TOML, each with its id, with the first algorithm under test.
+    pub fn case_files(&self) -> Result<Vec<(String, String)>> {
+        let mut files = Vec::new();
+        for criterion in &self.criteria {
+            for nth in 0..criterion.case.len() {
+                let draw = Draw::new(self.set, &criterion.section, nth);
+                let sourced = criterion.case[nth].scenario(&self.subjects[0], self.on.name(), &draw)?;
+                let text = toml::to_string(&sourced.scenario).map_err(|error| Error::Backend(error.into()))?;
+                let title = format!("# {} {}: {}", criterion.section, criterion.title, criterion.case[nth].name);
+                files.push((case_id(&criterion.section, nth), format!("{title}\n{text}")));
+            }
+        }
+        Ok(files)
+    }
+
+    /// Values of a case from results. A measure of something that a result does not hold, as a series, is not a number.
+    pub(super) fn measured_in(
+        &self,
+        results: &Results,
+        criterion: &Criterion,
+        nth: usize,
+        setups: &[(Scenario, Arc<Setup>)],
+    ) -> Result<Measured> {
+        let id = case_id(&criterion.section, nth);
+        let Some(runs) = results.get(&id) else {
+            return Ok(Measured { seeds: Err(format!("there is no result {id}.json")) });
+        };
+        let values = |(scenario, setup): &(Scenario, Arc<Setup>)| {
+            let Some(run) = runs.iter().find(|run| run.seed == scenario.seed) else {
+                return Ok(vec![f64::NAN; criterion.measure.len()]);
+            };
+            check(run, scenario, setup).map_err(Error::at(format!("{id}.json")))?;
+            let output = Output { result: run.clone(), trace: Trace::default(), packets: Packets::default() };
+            let view = RunView::new(&criterion.case[nth].name, Arc::clone(setup), Arc::new(output));
+            let measurer = Measurer::new(Arc::new(RunSet::default()));
+            let value = |expression: &str| measurer.measure_of(expression, &view).unwrap_or(f64::NAN);
+            Ok(criterion.measure.iter().map(|measure| value(&measure.value)).collect())
+        };
+        Ok(Measured { seeds: Ok(setups.iter().map(values).collect::<Result<_>>()?) })
+    }
+}
+
+/// Checks that a result is one of a case: the same path, and as many flows.
+fn check(run: &RunResult, scenario: &Scenario, setup: &Setup) -> Result<()> {
+    let wanted = serde_json::to_value(scenario).map_err(|error| Error::Backend(error.into()))?;
+    for (key, wanted) in wanted.as_object().into_iter().flatten().filter(|(key, _)| !FREE.contains(&key.as_str())) {
+        let found = &run.scenario[key];
+        if found != wanted {
+            return Err(Error::OtherCase { key: key.clone(), found: found.to_string(), wanted: wanted.to_string() });
+        }
+    }
+    if run.flows.len() != setup.flows.len() {
+        let (found, wanted) = (run.flows.len().to_string(), setup.flows.len().to_string());
+        return Err(Error::OtherCase { key: "number of flows".to_owned(), found, wanted });
+    }
+    Ok(())
+}
