@@ -1,7 +1,7 @@
 #!/bin/bash
 # Runs README's "Test it on your users" on this kernel, in a cgroup and namespaces of its own: clients behind two links, one with loss.
 # usage: tools/ab.sh [CONNECTIONS]             on each link (100); as root; $BBRLAB is the command (target/release/bbrlab)
-#        tools/ab.sh production [SECONDS]      nginx and clients of five classes, beside separate runs and the simulator
+#        tools/ab.sh production [SECONDS [ALGORITHM [CONTROL]]]  nginx and clients of five classes, beside separate runs and the simulator
 #        tools/ab.sh ramp [TESTS [SECONDS]]    the same algorithm in both arms, under a growing load and a growing share
 #        tools/ab.sh faults [TRIALS]           kills, full disks, removed cgroups and other programs under load
 #        tools/ab.sh policy-faults|policy-load a policy under faults; 10,000 connections a second with half a million networks

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Each class's gain of BBRv3 over CUBIC, from a folder of tools/ab/production.sh: production.py DIR. Exit 1 if a test misses it."""
+"""Each class's gain of an algorithm over a control, from a folder of tools/ab/production.sh: production.py DIR ALGORITHM CONTROL.
+Exit 1 if a test misses it."""
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 import json
 import math
@@ -13,9 +14,9 @@ SIZES = {"completion": "400kB", "throughput": "4MB"}
 
 
 def main():
-    folder = pathlib.Path(sys.argv[1])
+    folder, tested, control = pathlib.Path(sys.argv[1]), *sys.argv[2:]
     read = lambda name: json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
-    reports = {name: read(name) for name in ["cubic", "bbr3", *TESTS]}
+    reports = {name: read(name) for name in ["control", "tested", *TESTS]}
     check(reports)
     classes = [line.split()[1] for line in (folder / "classes").read_text(encoding="utf-8").splitlines()]
     rows, missed = [], []
@@ -23,8 +24,8 @@ def main():
         for judged in JUDGED:
             if name == "shared" and judged == "completion":
                 continue  # its clients fetch only large files
-            separate = gain(judged, line(reports["bbr3"], name, judged)["median"], line(reports["cubic"], name, judged)["control_median"])
-            row = [f"{name}, {JUDGED[judged]}", percent(separate), percent(simulated(folder, name, judged))]
+            separate = gain(judged, alone(reports["tested"], name, judged), alone(reports["control"], name, judged))
+            row = [f"{name}, {JUDGED[judged]}", percent(separate), percent(simulated(folder, name, judged, tested, control))]
             for test in TESTS:
                 found = line(reports[test], name, judged)
                 low, high = found["gain_low"], found["gain_high"]
@@ -61,17 +62,23 @@ def line(found, name, judged):
     return own[0]
 
 
+def alone(report, name, judged):
+    """The median under one algorithm alone, which has both arms."""
+    found = line(report, name, judged)
+    return (found["median"] + found["control_median"]) / 2
+
+
 def gain(judged, own, control):
     return (control / own if judged == "completion" else own / control) - 1
 
 
-def simulated(folder, name, judged):
+def simulated(folder, name, judged, tested, control):
     """The ratio of the medians over seeds: of completion times, or of the goodput of flows that share their link."""
     medians = {}
-    for cc in ["cubic", "bbr3-linux"]:
+    for cc in [control, tested]:
         runs = json.loads((folder / f"sim-{name}-{SIZES[judged]}-{cc}.json").read_text(encoding="utf-8"))["runs"]
         medians[cc] = statistics.median(flow["fct_s"] for run in runs for flow in run["flows"])
-    return medians["cubic"] / medians["bbr3-linux"] - 1
+    return medians[control] / medians[tested] - 1
 
 
 def percent(value):

@@ -149,7 +149,7 @@ pub struct SpeedLine {
     pub outcome: String,
 }
 
-/// Builds the table of a comparison from lines of which those of one class and metric follow each other.
+/// Builds the table of a comparison of speeds. Lines of one class and metric must follow each other.
 pub fn speed_table(control: &str, candidates: &[String], lines: impl Iterator<Item = SpeedLine>) -> Table {
     let mut rows: Vec<MeasureRow> = Vec::new();
     for line in lines {

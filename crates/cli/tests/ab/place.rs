@@ -91,11 +91,13 @@ impl Place {
         self.start_with(&[&["--direction", "in", "--port", &port, "--cgroup", cgroup], more].concat())
     }
 
-    /// Starts a test, and waits until it runs.
+    /// Starts a test, and waits until it runs. Open connections are recorded every second, unless the arguments say otherwise.
     pub fn start_with(&self, arguments: &[&str]) -> Child {
+        let every: &[&str] = if arguments.contains(&"--every") { &[] } else { &["--every", "1s"] };
         let mut child = Command::new(BBRLAB)
-            .args(["ab", "start", "--every", "1s", "--out"])
+            .args(["ab", "start", "--out"])
             .arg(self.out())
+            .args(every)
             .args(arguments)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

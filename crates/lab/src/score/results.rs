@@ -1,7 +1,7 @@
 //! Results of runs of a scorecard's cases that were made elsewhere, and the cases as scenario files for whoever makes them.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bbrlab_sim::record::Output;
@@ -10,6 +10,7 @@ use bbrlab_sim::record::result::RunResult;
 use bbrlab_sim::record::trace::Trace;
 use bbrlab_sim::scenario::Scenario;
 use bbrlab_sim::setup::Setup;
+use serde_json::Value;
 
 use super::{Criterion, Draw, Measured, Plan};
 use crate::expect::{Measurer, RunSet, RunView};
@@ -71,11 +72,14 @@ impl Plan {
 
 /// Checks that a result is one of a case: the same path, and as many flows.
 fn check(run: &RunResult, scenario: &Scenario, setup: &Setup) -> Result<()> {
-    let wanted = serde_json::to_value(scenario).map_err(|error| Error::Backend(error.into()))?;
-    for (key, wanted) in wanted.as_object().into_iter().flatten().filter(|(key, _)| !FREE.contains(&key.as_str())) {
-        let found = &run.scenario[key];
+    let case = serde_json::to_value(scenario).map_err(|error| Error::Backend(error.into()))?;
+    let keys = |value: &Value| value.as_object().map_or_else(Vec::new, |map| map.keys().cloned().collect());
+    let keys: BTreeSet<String> = [keys(&case), keys(&run.scenario)].concat().into_iter().collect();
+    let shown = |value: &Value| if value.is_null() { "not set".to_owned() } else { value.to_string() };
+    for key in keys.into_iter().filter(|key| !FREE.contains(&key.as_str())) {
+        let (found, wanted) = (&run.scenario[&key], &case[&key]);
         if found != wanted {
-            return Err(Error::OtherCase { key: key.clone(), found: found.to_string(), wanted: wanted.to_string() });
+            return Err(Error::OtherCase { found: shown(found), wanted: shown(wanted), key });
         }
     }
     if run.flows.len() != setup.flows.len() {

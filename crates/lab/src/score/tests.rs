@@ -68,7 +68,6 @@ fn results_made_elsewhere_score_as_the_runs_themselves() {
         });
         results.insert(case_id("5.1.3", nth), runs.collect());
     }
-    let mut wrong = results.clone();
     let read = |results: Results| {
         let plan = Plan {
             subjects: vec!["mine".to_owned()],
@@ -77,16 +76,17 @@ fn results_made_elsewhere_score_as_the_runs_themselves() {
         };
         run(plan, &Simulator, &|_| None, &|| ())
     };
-    let (from_files, simulated) = (read(results).unwrap(), run(own, &Simulator, &|_| None, &|| ()).unwrap());
+    let (from_files, simulated) = (read(results.clone()).unwrap(), run(own, &Simulator, &|_| None, &|| ()).unwrap());
     for (read, run) in from_files.values[0].iter().zip(&simulated.values[0]) {
         assert_eq!(read[0].seeds, run[0].seeds);
     }
     assert_eq!(from_files.lines[0].standings, simulated.lines[0].standings);
-    let first = wrong.get_mut("5.1.3-1").unwrap();
-    first.remove(1);
-    first[0].scenario["rate"] = "7mbit".into();
-    let error = read(wrong).unwrap_err().to_string();
-    assert_eq!(error, "5.1.3-1.json: rate is \"7mbit\", the case has \"50mbit\"");
+    for (key, value, shown) in [("rate", "7mbit", "\"50mbit\""), ("policer", "rate=9mbit", "not set")] {
+        let mut wrong = results.clone();
+        wrong.get_mut("5.1.3-1").unwrap()[0].scenario[key] = value.into();
+        let error = read(wrong).unwrap_err().to_string();
+        assert_eq!(error, format!("5.1.3-1.json: {key} is \"{value}\", in the case {shown}"));
+    }
     let missing = read(Results::new()).unwrap();
     assert_eq!(missing.values[0][0][0].seeds, Err("there is no result 5.1.3-1.json".to_owned()));
 }

@@ -267,6 +267,6 @@ impl fmt::Display for FlowSpec {
 
 as_text!(
     FlowSpec,
-    "one or several like flows: CC[*N][@START[+STEP]][,KEY=VALUE…]",
+    "texts, as in flow = [\"bbr3\", \"cubic*2@5s\"]: CC[*N][@START[+STEP]][,KEY=VALUE…]",
     ["bbr1*6@0s+2s", "cubic", "bbr1,pacing_gain_up=1.1,lt_bw=off", "bbr1,size=500MB"]
 );
