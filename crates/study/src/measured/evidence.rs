@@ -203,7 +203,7 @@ fn describe(chosen: &[&HostPair], fills: bool, pairs: &[HostPair], said: &mut Ve
         let risen = range(chosen.iter().map(|pair| pair.queue_s()).collect(), 1e3, 1).unwrap_or_default();
         said.push(if chosen.iter().all(|pair| pair.rate_bps.is_some()) {
             format!(
-                "buffer: at least the {risen} ms that RTTs rose by; those are kept that give the same RTT in the simulation"
+                "buffer: at least the {risen} ms that RTTs rose by; a drawn one is kept if the simulated RTT is like the measured one"
             )
         } else if fills {
             format!(
