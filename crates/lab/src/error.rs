@@ -94,7 +94,7 @@ pub enum Error {
         known: String,
     },
     /// A result is not one of the case.
-    #[error("{key} is {found}, in the case {wanted}")]
+    #[error("{key}: {found}; in the case: {wanted}")]
     OtherCase {
         /// The key.
         key: String,

@@ -1,6 +1,7 @@
 //! `bbrlab score`: a scorecard of congestion controls, by RFC 9743's criteria.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use bbrlab_lab::score::{self, Plan, Results, Scorecard, Standing, case_id};
@@ -84,7 +85,9 @@ pub fn score(args: &ScoreArgs) -> Result<Verdict, Error> {
     let mut files = Vec::new();
     if let Some(report) = &report {
         let mut page = score::page(&card);
-        page.provenance = provenance(&[("backend", on.name().to_owned()), ("set", args.set.to_string())]);
+        let mut facts = vec![("backend", on.name().to_owned()), ("set", args.set.to_string())];
+        facts.extend(card.plan.results.iter().map(|(name, results)| ("results", made_on(name, results))));
+        page.provenance = provenance(&facts);
         let page = bbrlab_report::render(&page);
         files.extend(report.write(|to| to.write_all(page.as_bytes()))?);
     }
@@ -141,6 +144,12 @@ fn results(folder: &Path, plan: &Plan) -> Result<Results, Error> {
     Ok(results)
 }
 
+/// Name of an algorithm with the backends on which its results were made, as in "mine (kernel)".
+fn made_on(name: &str, results: &Results) -> String {
+    let backends: BTreeSet<&str> = results.values().flatten().map(|run| &*run.on).collect();
+    format!("{name} ({})", backends.into_iter().collect::<Vec<_>>().join(", "))
+}
+
 /// Writes the cases as scenarios.
 fn write_cases(plan: &Plan, folder: &Path) -> Result<Verdict, Error> {
     if plan.subjects.len() > 1 || !plan.results.is_empty() {
@@ -176,6 +185,9 @@ fn shown(card: &Scorecard) -> String {
             counted(card.lines.len(), "measure"),
             count(Standing::Worst)
         );
+    }
+    for (name, results) in &card.plan.results {
+        text += &format!("results: {}\n", made_on(name, results));
     }
     text
 }

@@ -56,10 +56,14 @@ impl Plan {
             return Ok(Measured { seeds: Err(format!("there is no result {id}.json")) });
         };
         let values = |(scenario, setup): &(Scenario, Arc<Setup>)| {
-            let Some(run) = runs.iter().find(|run| run.seed == scenario.seed) else {
-                return Ok(vec![f64::NAN; criterion.measure.len()]);
+            let of_seed: Vec<&RunResult> = runs.iter().filter(|run| run.seed == scenario.seed).collect();
+            let place = || format!("result of {id}, seed {}", scenario.seed);
+            let run = match of_seed[..] {
+                [] => return Ok(vec![f64::NAN; criterion.measure.len()]),
+                [run] => run,
+                _ => return Err(Error::at(place())(Error::Rule("there are several; give each run a seed of its own"))),
             };
-            check(run, scenario, setup).map_err(Error::at(format!("{id}.json")))?;
+            check(run, scenario, setup).map_err(Error::at(place()))?;
             let output = Output { result: run.clone(), trace: Trace::default(), packets: Packets::default() };
             let view = RunView::new(&criterion.case[nth].name, Arc::clone(setup), Arc::new(output));
             let measurer = Measurer::new(Arc::new(RunSet::default()));
@@ -70,7 +74,7 @@ impl Plan {
     }
 }
 
-/// Checks that a result is one of a case: the same path, and as many flows.
+/// Checks that a result is one of a case: the same path, and the same flows but for their algorithm.
 fn check(run: &RunResult, scenario: &Scenario, setup: &Setup) -> Result<()> {
     let case = serde_json::to_value(scenario).map_err(|error| Error::Backend(error.into()))?;
     let keys = |value: &Value| value.as_object().map_or_else(Vec::new, |map| map.keys().cloned().collect());
@@ -82,9 +86,11 @@ fn check(run: &RunResult, scenario: &Scenario, setup: &Setup) -> Result<()> {
             return Err(Error::OtherCase { found: shown(found), wanted: shown(wanted), key });
         }
     }
-    if run.flows.len() != setup.flows.len() {
-        let (found, wanted) = (run.flows.len().to_string(), setup.flows.len().to_string());
-        return Err(Error::OtherCase { key: "number of flows".to_owned(), found, wanted });
+    let found: Vec<&str> = run.flows.iter().map(|flow| &*flow.name).collect();
+    let wanted: Vec<&str> = setup.flows.iter().map(|flow| &*flow.name).collect();
+    if found != wanted {
+        let key = "names of its flows".to_owned();
+        return Err(Error::OtherCase { key, found: found.join(", "), wanted: wanted.join(", ") });
     }
     Ok(())
 }

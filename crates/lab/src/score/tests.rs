@@ -85,8 +85,16 @@ fn results_made_elsewhere_score_as_the_runs_themselves() {
         let mut wrong = results.clone();
         wrong.get_mut("5.1.3-1").unwrap()[0].scenario[key] = value.into();
         let error = read(wrong).unwrap_err().to_string();
-        assert_eq!(error, format!("5.1.3-1.json: {key} is \"{value}\", in the case {shown}"));
+        assert_eq!(error, format!("result of 5.1.3-1, seed 1: {key}: \"{value}\"; in the case: {shown}"));
     }
+    let mut wrong = results.clone();
+    wrong.get_mut("5.1.3-1").unwrap()[0].flows[1].name = "mine".to_owned();
+    let error = read(wrong).unwrap_err().to_string();
+    assert_eq!(error, "result of 5.1.3-1, seed 1: names of its flows: own0#0, mine; in the case: own0#0, own0#1");
+    let mut wrong = results.clone();
+    wrong.get_mut("5.1.3-1").unwrap()[1].seed = 1;
+    let error = read(wrong).unwrap_err().to_string();
+    assert_eq!(error, "result of 5.1.3-1, seed 1: there are several; give each run a seed of its own");
     let missing = read(Results::new()).unwrap();
     assert_eq!(missing.values[0][0][0].seeds, Err("there is no result 5.1.3-1.json".to_owned()));
 }
