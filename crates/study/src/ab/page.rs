@@ -575,6 +575,9 @@ mod tests {
         );
         let page = report(&test, &found, "0");
         assert!(page.sections.iter().any(|section| section.id == "states"));
+        let evidence = page.sections[1].runs_table.as_ref().unwrap();
+        assert_eq!(evidence.columns[2..5], ["arm", "always valid", "p, corrected"]);
+        assert_eq!(evidence.columns[5..], ["detectable gain", "connections", "control's"]);
         let figures: Vec<&str> = page.sections[2].figures.iter().map(|figure| figure.title.as_str()).collect();
         assert_eq!(figures, ["Gain over size", "Gain over RTT", "Gain over time"]);
     }

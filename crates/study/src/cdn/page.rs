@@ -72,7 +72,7 @@ pub fn rows(study: &Study) -> Table {
 
 /// Table of the gains of the same users, as other comparisons show theirs.
 fn gains(study: &Study) -> Table {
-    let (control, table) = (study.control(), &study.design.algorithms);
+    let (control, algorithms) = (study.control(), &study.design.algorithms);
     let line = |line: SummaryLine| {
         let cut = Segment::judged(line.class, line.is_large);
         let Gain { gain: middle, low, high, .. } = line.paired;
@@ -85,7 +85,7 @@ fn gains(study: &Study) -> Table {
             outcome: said(line.paired.judgement()),
         }
     };
-    speed_table(&table[control], &table[..control], lines(study).into_iter().map(line))
+    speed_table(&algorithms[control], &algorithms[..control], lines(study).into_iter().map(line))
 }
 
 /// Median of an arm with its unit.
@@ -524,6 +524,9 @@ mod tests {
         let page = report(&study, "t", "v");
         assert_eq!((page.sections.len(), page.sections[0].heats.len()), (3, CUTTINGS.len() + 1));
         assert!(page.sections[2].figures.len() >= 4);
+        let details = page.sections[1].runs_table.as_ref().unwrap();
+        assert_eq!(details.columns[2..5], ["algorithm", "rivals' rate", "gain, A/B split"]);
+        assert_eq!(details.columns[5..], ["retransmitted", "control's", "users", "objects"]);
         assert_eq!(json(&study, "v")["gains"][0]["judged_by"], "completion_ms");
     }
 
