@@ -1,6 +1,6 @@
 //! CoDel: drops from the head once the waiting time has stayed above target for an interval, at an increasing rate.
-//! Source: RFC 8289 §5. Differs: as in Linux, `count` resumes within 16 intervals, a mark counts as a drop, and a backlog of at
-//! most an MTU is no standing queue, however small its packets are.
+//! Source: RFC 8289 §5. Differs: as in Linux, `count` resumes within 16 intervals, 1/√`count` is estimated by one Newton step from
+//! its previous value, times count in 1024 ns, a mark counts as a drop, and a backlog of at most an MTU is no standing queue.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{Span, Time};
@@ -15,6 +15,9 @@ const RESUME_INTERVALS: u64 = 16;
 /// Bytes of a full packet of Ethernet. Source: Linux `psched_mtu`, in `codel_should_drop`.
 pub(super) const MTU_BYTES: u32 = 1514;
 
+/// Binary logarithm of the nanoseconds in a tick of its clock. Source: Linux `codel.h`, `CODEL_SHIFT`.
+const TICK_BITS: u32 = 10;
+
 /// Packet source of a controller.
 pub(super) trait Source<P> {
     fn pop(&mut self) -> Option<Entry<P>>;
@@ -25,12 +28,15 @@ pub(super) trait Source<P> {
 /// State of the control law, one per queue.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Control {
-    /// Time at which the delay will have been above target for an interval.
-    first_above: Option<Time>,
+    /// Tick at which the delay will have been above target for an interval.
+    first_above: Option<u64>,
     dropping: bool,
-    drop_next: Time,
+    /// Tick of the next drop.
+    drop_next: u64,
     count: u32,
     last_count: u32,
+    /// Estimate of 1/√count in units of 2⁻¹⁶. After a large change of the count, it takes several drops to follow.
+    inv_sqrt: u16,
 }
 
 /// A CoDel queue.
@@ -96,7 +102,7 @@ impl Control {
         } else {
             head
         }?;
-        if config.ce_threshold.is_some_and(|threshold| now.since(next.arrived) > threshold) {
+        if config.ce_threshold.is_some_and(|threshold| waited(now, &next) > span_ticks(threshold)) {
             tally.try_mark(&mut next.packet);
         }
         Some(next)
@@ -120,9 +126,10 @@ impl Control {
     ) -> Option<Entry<P>> {
         self.dropping = due;
         // Bounded by the waiting packets: each iteration but the last takes one.
-        while self.dropping && now >= self.drop_next {
+        while self.dropping && ticks(now) >= self.drop_next {
             let mut entry = head?;
             self.count = self.count.saturating_add(1);
+            self.inv_sqrt = newton_step(self.inv_sqrt, self.count);
             if config.ecn && tally.try_mark(&mut entry.packet) {
                 self.drop_next = self.control_law(self.drop_next, config.interval);
                 return Some(entry);
@@ -157,11 +164,13 @@ impl Control {
             next
         };
         self.dropping = true;
-        let recent = now.since(self.drop_next).as_nanos() < RESUME_INTERVALS.saturating_mul(config.interval.as_nanos());
+        let since = ticks(now).saturating_sub(self.drop_next);
+        let recent = since < RESUME_INTERVALS.saturating_mul(span_ticks(config.interval));
         let grown = self.count.saturating_sub(self.last_count);
-        self.count = if grown > 1 && recent { grown } else { 1 };
+        (self.count, self.inv_sqrt) =
+            if grown > 1 && recent { (grown, newton_step(self.inv_sqrt, grown)) } else { (1, u16::MAX) };
         self.last_count = self.count;
-        self.drop_next = self.control_law(now, config.interval);
+        self.drop_next = self.control_law(ticks(now), config.interval);
         next
     }
 
@@ -174,7 +183,7 @@ impl Control {
         head: Option<&Entry<P>>,
         backlog: u64,
     ) -> bool {
-        let above = head.is_some_and(|entry| now.since(entry.arrived) >= config.target);
+        let above = head.is_some_and(|entry| waited(now, entry) >= span_ticks(config.target));
         if !above || backlog <= u64::from(max_packet) {
             if head.is_none() {
                 self.dropping = false;
@@ -182,16 +191,37 @@ impl Control {
             self.first_above = None;
             return false;
         }
-        let since = *self.first_above.get_or_insert(now + config.interval);
-        now > since
+        let since = *self.first_above.get_or_insert(ticks(now) + span_ticks(config.interval));
+        ticks(now) > since
     }
 
-    /// Computes `from` + interval/√count, the root to 16 binary places, rounded down.
-    fn control_law(&self, from: Time, interval: Span) -> Time {
-        let root = (u64::from(self.count.max(1)) << 32).isqrt();
-        let step = (u128::from(interval.as_nanos()) << 16) / u128::from(root);
-        from + Span::nanos(u64::try_from(step).unwrap_or(u64::MAX))
+    /// Computes `from` + interval/√count, rounded down.
+    fn control_law(&self, from: u64, interval: Span) -> u64 {
+        let step = (u128::from(span_ticks(interval)) * u128::from(self.inv_sqrt)) >> 16;
+        from.saturating_add(u64::try_from(step).unwrap_or(u64::MAX))
     }
+}
+
+const fn ticks(at: Time) -> u64 {
+    at.as_nanos() >> TICK_BITS
+}
+
+const fn span_ticks(span: Span) -> u64 {
+    span.as_nanos() >> TICK_BITS
+}
+
+/// Waiting time of a packet in ticks.
+const fn waited<P>(now: Time, entry: &Entry<P>) -> u64 {
+    ticks(now).saturating_sub(ticks(entry.arrived))
+}
+
+/// Improves an estimate x of 1/√n, in units of 2⁻¹⁶: x·(3 − n·x²)/2. Source: Linux, `codel_Newton_step`. It wraps as there if n
+/// grew more than threefold since the last step, as it does after an overflow.
+fn newton_step(x: u16, n: u32) -> u16 {
+    let x = u64::from(x) << 16;
+    let square = (x * x) >> 32;
+    let factor = (3_u64 << 32).wrapping_sub(u64::from(n) * square) >> 2;
+    ((factor.wrapping_mul(x) >> 31) as u32 >> 16) as u16
 }
 
 #[cfg(test)]
@@ -240,15 +270,31 @@ mod tests {
 
     #[test]
     fn drops_follow_the_control_law() {
-        // Above target from 5 ms on, so due after 105 ms; then every 100 ms over the root of the count.
-        let mut expected = vec![106];
-        let mut next = 106.0;
+        // Above target from 5 ms on, so due after 105 ms; then every 100 ms over the root of the count, estimated by Newton steps.
+        let (mut expected, mut next, mut estimate) = (vec![105], 105.0, 1.0);
         for count in 1..8 {
-            next += 100.0 / f64::from(count).sqrt();
-            expected.push(next.ceil() as u64);
+            estimate *= (3.0 - f64::from(count) * estimate * estimate) / 2.0;
+            next += 100.0 * estimate;
+            expected.push(next.floor() as u64);
         }
         let (dropped, _) = standing_queue(CONFIG, false, 600);
-        assert_eq!(dropped[..8], expected);
+        // Its ticks of 1024 ns, and a root of 16 bits, can move a drop to the next packet.
+        for (at, expected) in dropped.iter().zip(&expected) {
+            assert!(at.abs_diff(*expected) <= 1, "{dropped:?} instead of {expected:?}");
+        }
+    }
+
+    #[test]
+    fn the_drop_rate_follows_the_count_by_one_newton_step_a_drop() {
+        // From the estimate of 1/√1: x(3 − n·x²)/2 in floating point, beside Linux's 16 bits.
+        let (mut estimate, mut exact) = (u16::MAX, 1.0_f64);
+        for n in 2..2000_u32 {
+            estimate = newton_step(estimate, n);
+            exact *= (3.0 - f64::from(n) * exact * exact) / 2.0;
+            assert!((f64::from(estimate) / 65_536.0 / exact - 1.0).abs() < 0.03, "{n}: {estimate} for {exact}");
+        }
+        // A count that falls from 100 to 4 leaves the rate near that of 44, not of 4.
+        assert_eq!(newton_step(6554, 4), 9699);
     }
 
     #[test]
@@ -285,11 +331,11 @@ mod tests {
 
     #[test]
     fn a_dropping_state_soon_after_another_resumes_its_rate() {
-        let mut control = Control { count: 10, last_count: 2, drop_next: Time::nanos(1), ..Control::default() };
+        let mut control = Control { count: 10, last_count: 2, drop_next: 1, ..Control::default() };
         let (mut fifo, mut tally) = (Fifo::new(), Tally::default());
         (0..3).for_each(|_| fifo.push(Entry { packet: packet(1500), arrived: Time::ZERO }));
         let head = fifo.pop();
-        control.start_dropping(Time::nanos(2), &CONFIG, 1500, head, &mut fifo, &mut tally);
+        control.start_dropping(Time::nanos(2048), &CONFIG, 1500, head, &mut fifo, &mut tally);
         assert_eq!((control.count, control.last_count), (8, 8));
         let late = Time::ZERO + Span::secs(100);
         let head = fifo.pop();

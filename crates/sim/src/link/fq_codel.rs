@@ -91,6 +91,11 @@ impl<P: LinkPacket> FqCodel<P> {
     }
 
     pub fn dequeue(&mut self, now: Time, tally: &mut Tally) -> Option<Entry<P>> {
+        // A flow whose queue is empty keeps its place and its deficit until its next turn beside a packet of another: a shaper asks
+        // a child that holds packets. Source: Linux `htb_dequeue`.
+        if self.packets == 0 {
+            return None;
+        }
         // Bounded: each iteration raises a deficit by a quantum, or removes a queue from a list.
         loop {
             let from_new = !self.new.is_empty();
@@ -236,6 +241,21 @@ mod tests {
         assert_eq!(next(None), Some(1));
         // Flow 2 paused, so it waits until flow 1 has used its second quantum.
         assert_eq!(next(Some(small(2))), Some(1));
+    }
+
+    #[test]
+    fn a_flow_keeps_its_deficit_while_all_queues_are_empty() {
+        let (mut fq, mut tally) = (queue(), Tally::default());
+        let small = Entry { packet: Packet { flow: 1, ..packet(1000) }, arrived: Time::ZERO };
+        fq.enqueue(small, Limit::NONE, &mut tally);
+        while fq.dequeue(Time::ZERO, &mut tally).is_some() {}
+        // 514 bytes are left of flow 1's quantum, so it has one packet before flow 2, which is new, and then gives way.
+        for flow in [1, 1, 2] {
+            fq.enqueue(of_flow(flow), Limit::NONE, &mut tally);
+        }
+        let order: Vec<u32> =
+            std::iter::from_fn(|| fq.dequeue(Time::ZERO, &mut tally)).map(|entry| entry.packet.flow).collect();
+        assert_eq!(order, [1, 2, 1]);
     }
 
     #[test]
