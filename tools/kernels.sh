@@ -69,10 +69,11 @@ export -f try kernel_of apt_private
 export out here image available long
 
 status=0
+# The newest first: it has the most to try.
 for series in "${asked[@]}"; do
     [ "$series" != newest ] || series=$(tail -n 1 <<< "$available" | cut -d ' ' -f 1)
     echo "$series"
-done | sort -Vu | xargs -P "${JOBS:-2}" -I {} bash -c 'try "$1"' try {} | tee "$out/summary.txt" || status=1
+done | sort -Vru | xargs -P "${JOBS:-2}" -I {} bash -c 'try "$1"' try {} | tee "$out/summary.txt" || status=1
 ran=$(grep -c ' passed, ' "$out/summary.txt" || true)
 echo "kernels: $ran tried, $(grep -c ': skipped, ' "$out/summary.txt" || true) skipped; logs in out/kernels"
 exit $status

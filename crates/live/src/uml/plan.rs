@@ -55,6 +55,9 @@ pub(super) const FULL_PACKET: u64 = 1514;
 const PACKET_MEMORY: u64 = 2280;
 /// The kernel's `tcp_ecn` of accurate feedback.
 const ACCURATE_ECN: u8 = 3;
+/// Clock tick of the kernel as `tools/uml/build.sh` builds it. PIE's timer counts ticks, rounded up, and fires one tick later:
+/// the timer wheel never fires early.
+const JIFFY: Span = Span::millis(4);
 /// MAC address of both ends of a device pair, so that no ARP is needed.
 const MAC: &str = "02:00:00:00:00:01";
 
@@ -325,7 +328,7 @@ fn child(device: &str, link: &LinkConfig) -> String {
         Aqm::Pie(pie) => format!(
             "{head} pie limit {limit} target {} tupdate {} alpha {} beta {}{}",
             time(pie.target),
-            time(pie.tupdate),
+            time(Span::nanos(pie.tupdate.as_nanos().saturating_sub(JIFFY.as_nanos()).max(1_000))),
             // The unit of both in tc is 1/16 per second.
             (pie.alpha * 16.0).round(),
             (pie.beta * 16.0).round(),

@@ -1,6 +1,8 @@
 //! PIE: a proportional-integral controller sets the drop probability of arrivals.
 //! Source: RFC 8033 §4, §5.1, §5.4, §5.5. The delay is the queueing delay of the packet sent last (by timestamps, Linux's
-//! default), or zero once the queue is empty, so no estimate of the departure rate is needed.
+//! default), or zero once the queue is empty, so no estimate of the departure rate is needed. Differs: as in Linux `sch_pie`, the
+//! delay that spares an arrival is the present one, not that of the last update; the burst allowance falls from one packet sent to
+//! the next; and only an empty queue loses probability at a delay of zero, 1/64 an update, not 2 %.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{Rng, Span, Time};
@@ -20,8 +22,8 @@ const EXTREME_DELAY: Span = Span::millis(250);
 const EXTREME_STEP: f64 = 0.02;
 /// Largest step from a probability of 10 % on. Source: RFC 8033 §5.5.
 const STEP_CAP: f64 = 0.02;
-/// Factor applied to the probability by an update in an idle queue. Source: RFC 8033 §4.2.
-const IDLE_DECAY: f64 = 0.98;
+/// Factor applied to the probability by an update in an idle queue. Source: Linux `sch_pie`; RFC 8033 §4.2 has 0.98.
+const IDLE_DECAY: f64 = 1.0 - 1.0 / 64.0;
 /// Smallest sum of probabilities between two drops. Source: RFC 8033 §5.4.
 const SPREAD_MIN: f64 = 0.85;
 /// Largest sum of probabilities between two drops. Source: RFC 8033 §5.4.
@@ -41,6 +43,8 @@ pub(super) struct Pie<P> {
     /// The delay at the last update.
     delay_before: Span,
     burst_left: Span,
+    /// Time of the last packet sent since the burst allowance began.
+    sent_at: Option<Time>,
     next_update: Time,
 }
 
@@ -57,6 +61,7 @@ impl<P: LinkPacket> Pie<P> {
             delay: Span::ZERO,
             delay_before: Span::ZERO,
             burst_left: config.max_burst,
+            sent_at: None,
             next_update: Time::ZERO + config.tupdate,
         }
     }
@@ -80,15 +85,17 @@ impl<P: LinkPacket> Pie<P> {
 
     pub fn dequeue(&mut self, now: Time) -> Option<Entry<P>> {
         self.update_until(now);
-        let entry = self.fifo.pop();
-        let waited = entry.as_ref().map_or(Span::ZERO, |entry| now.since(entry.arrived));
-        self.delay = if self.fifo.is_empty() { Span::ZERO } else { waited };
-        entry
+        let entry = self.fifo.pop()?;
+        self.delay = if self.fifo.is_empty() { Span::ZERO } else { now.since(entry.arrived) };
+        if let Some(before) = self.sent_at.replace(now) {
+            self.burst_left = Span::nanos(self.burst_left.as_nanos().saturating_sub(now.since(before).as_nanos()));
+        }
+        Some(entry)
     }
 
     fn drop_early(&mut self) -> bool {
         if self.burst_left > Span::ZERO
-            || (self.delay_before.as_nanos() < self.config.target.as_nanos() / 2 && self.probability < 0.2)
+            || (self.delay.as_nanos() < self.config.target.as_nanos() / 2 && self.probability < 0.2)
             || self.fifo.bytes() <= SPARED_BYTES
         {
             return false;
@@ -129,6 +136,7 @@ impl<P: LinkPacket> Pie<P> {
     }
 
     fn update(&mut self) {
+        let is_idle = self.fifo.is_empty();
         let (target, delay, before) = (seconds(self.config.target), seconds(self.delay), seconds(self.delay_before));
         let mut step = self.config.alpha * (delay - target) + self.config.beta * (delay - before);
         step *= self.scale();
@@ -139,13 +147,12 @@ impl<P: LinkPacket> Pie<P> {
             step += EXTREME_STEP;
         }
         self.probability = (self.probability + step).clamp(0.0, 1.0);
-        if self.delay == Span::ZERO && self.delay_before == Span::ZERO {
+        if is_idle && self.delay == Span::ZERO && self.delay_before == Span::ZERO {
             self.probability *= IDLE_DECAY;
         }
-        self.burst_left = Span::nanos(self.burst_left.as_nanos().saturating_sub(self.config.tupdate.as_nanos()));
         let half = Span::nanos(self.config.target.as_nanos() / 2);
         if self.probability == 0.0 && self.delay < half && self.delay_before < half {
-            self.burst_left = self.config.max_burst;
+            (self.burst_left, self.sent_at, self.accumulated) = (self.config.max_burst, None, 0.0);
         }
         self.delay_before = self.delay;
     }
@@ -215,11 +222,12 @@ mod tests {
     fn a_burst_at_start_passes_untouched_for_150_ms() {
         let mut pie = under_load(CONFIG, 1.0, Span::millis(100));
         pie.burst_left = CONFIG.max_burst;
-        for _ in 0..9 {
-            pie.update();
-            assert!(!pie.drop_early());
+        // The first packet sent begins the time.
+        for ms in (0..150).step_by(10) {
+            pie.dequeue(Time::ZERO + Span::millis(ms));
+            assert!(!pie.drop_early(), "{ms}");
         }
-        pie.update();
+        pie.dequeue(Time::ZERO + Span::millis(150));
         assert!(pie.drop_early());
     }
 
@@ -255,11 +263,14 @@ mod tests {
     }
 
     #[test]
-    fn an_idle_queue_loses_two_percent_of_its_probability_an_update() {
+    fn an_empty_queue_loses_a_64th_of_its_probability_an_update() {
+        // The controller's own step is 0.125·(0 − 15) ms.
         let mut pie = under_load(CONFIG, 0.5, Span::ZERO);
         pie.update();
-        // The controller's own step is 0.125·(0 − 15) ms.
-        assert!((pie.probability - (0.5 - 0.001_875) * 0.98).abs() < 1e-12);
+        assert!((pie.probability - (0.5 - 0.001_875)).abs() < 1e-12);
+        let mut pie = Pie { fifo: Fifo::new(), ..under_load(CONFIG, 0.5, Span::ZERO) };
+        pie.update();
+        assert!((pie.probability - (0.5 - 0.001_875) * 63.0 / 64.0).abs() < 1e-12);
     }
 
     #[test]
