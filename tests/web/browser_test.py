@@ -98,7 +98,8 @@ class Page:
 
     def settle(self):
         """Waits until the simulation has reached the clock."""
-        return self.browser.wait_for("const p = window.bbrlab.player; return p.waiting === 0 && (p.clock === p.now_ns || p.over)")
+        if not self.browser.wait_for("const p = window.bbrlab.player; return p.waiting === 0 && (p.clock === p.now_ns || p.over)"):
+            check("the simulation reaches the clock", False, self.run("const p = window.bbrlab.player; return [p.clock, p.now_ns, p.waiting]"))
 
     def pause(self):
         self.run("const b = document.getElementById('play'); if (window.bbrlab.player.playing) b.click()")

@@ -95,7 +95,10 @@ export class Player {
 
   /** Called for each picture of the browser, `passed_ms` after the last. */
   tick(passed_ms: number): void {
-    if (this.playing && this.views.length && this.now_ns >= this.sought) this.clock = Math.min(this.clock + Math.min(passed_ms, STEP_MAX_MS) * 1e6 * this.speed, this.duration_ns);
+    if (this.playing && this.views.length && this.now_ns >= this.sought) {
+      // In whole nanoseconds, as the simulation counts: with a fraction it would never arrive, and be asked at each picture of a pause.
+      this.clock = Math.min(Math.round(this.clock + Math.min(passed_ms, STEP_MAX_MS) * 1e6 * this.speed), this.duration_ns);
+    }
     if (this.waiting === 0 && this.clock !== this.now_ns && this.views.length && !(this.over && this.clock >= this.now_ns)) {
       const t_ns = this.clock;
       void this.exclusively(async () => {
@@ -127,7 +130,7 @@ export class Player {
   }
 
   seek(t_ns: number): void {
-    this.clock = Math.max(0, Math.min(t_ns, this.duration_ns));
+    this.clock = Math.max(0, Math.min(Math.round(t_ns), this.duration_ns));
     this.sought = this.clock;
     this.over = false;
   }
