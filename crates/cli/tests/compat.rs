@@ -35,13 +35,17 @@ fn kind(value: &Value) -> &'static str {
 }
 
 /// Asserts that every key of the old value is in the new one, with the same type. A value may become null, or stop being it.
+/// The keys of `state_s` are the states that a flow visited, so they change with its behaviour.
 fn holds(at: &str, old: &Value, new: &Value) {
     let (was, is) = (kind(old), kind(new));
     assert!(was == is || was == "null" || is == "null", "{at}: {was} before, {is} now");
     match (old, new) {
         (Value::Object(old), Value::Object(new)) => {
             for (key, value) in old {
-                let found = new.get(key).unwrap_or_else(|| panic!("{at}.{key} is gone"));
+                let Some(found) = new.get(key) else {
+                    assert!(at.ends_with(".state_s"), "{at}.{key} is gone");
+                    continue;
+                };
                 holds(&format!("{at}.{key}"), value, found);
             }
         }

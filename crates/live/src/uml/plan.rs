@@ -55,8 +55,7 @@ pub(super) const FULL_PACKET: u64 = 1514;
 const PACKET_MEMORY: u64 = 2280;
 /// The kernel's `tcp_ecn` of accurate feedback.
 const ACCURATE_ECN: u8 = 3;
-/// Clock tick of the kernel as `tools/uml/build.sh` builds it. PIE's timer counts ticks, rounded up, and fires one tick later:
-/// the timer wheel never fires early.
+/// Clock tick of the kernel as `tools/uml/build.sh` builds it.
 const JIFFY: Span = Span::millis(4);
 /// MAC address of both ends of a device pair, so that no ARP is needed.
 const MAC: &str = "02:00:00:00:00:01";
@@ -294,6 +293,12 @@ fn cake(config: &Cake, at: Rate, buffer: Buffer) -> String {
     format!("cake bandwidth {} {tins} {hosts} rtt {} memlimit {memory}", rate(at), time(config.interval))
 }
 
+/// Interval to request for PIE's updates. Its timer counts ticks, rounded up, and fires one tick later, because the timer wheel
+/// never fires early. Zero would be no timer.
+fn pie_interval(tupdate: Span) -> Span {
+    Span::nanos(tupdate.as_nanos().saturating_sub(JIFFY.as_nanos())).max(Span::micros(1))
+}
+
 /// The discipline inside the shaper, if `tc` has it.
 fn child(device: &str, link: &LinkConfig) -> String {
     let head = format!("qdisc add dev {device} parent 1:1 handle 2:");
@@ -328,7 +333,7 @@ fn child(device: &str, link: &LinkConfig) -> String {
         Aqm::Pie(pie) => format!(
             "{head} pie limit {limit} target {} tupdate {} alpha {} beta {}{}",
             time(pie.target),
-            time(Span::nanos(pie.tupdate.as_nanos().saturating_sub(JIFFY.as_nanos()).max(1_000))),
+            time(pie_interval(pie.tupdate)),
             // The unit of both in tc is 1/16 per second.
             (pie.alpha * 16.0).round(),
             (pie.beta * 16.0).round(),
