@@ -74,7 +74,8 @@ def main():
     parts = {}
     for document in documents:
         if "with" in document:
-            matrix = "l4s" if document["scenarios"][0]["name"].startswith("l4s: ") else document["with"]
+            first = document["scenarios"][0]["name"].split(": ")[0]
+            matrix = first if first in ("l4s", "prague") else document["with"]
             parts |= {f"{matrix}-demands": demands(document), f"{matrix}-scenarios": scenarios(document)}
     reproduced = [document for document in documents if "experiments" in document]
     if reproduced:

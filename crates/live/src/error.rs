@@ -55,6 +55,14 @@ pub enum Error {
         /// The kernel's name of its algorithm.
         cc: &'static str,
     },
+    /// A kernel for User Mode Linux was built without a flow's congestion control.
+    #[error("flow: {flow} holds {cc}: the kernel was built without tcp_{cc}")]
+    NotBuiltIn {
+        /// The flow.
+        flow: String,
+        /// The kernel's name of its algorithm.
+        cc: &'static str,
+    },
     /// The kernel has no such congestion control.
     #[error("--cc {cc}: this kernel has no such congestion control; write one of {available}")]
     NotInKernel {
@@ -196,6 +204,14 @@ pub enum Error {
         what: &'static str,
         /// The first series that has it.
         since: (u32, u32),
+    },
+    /// A module that is not part of Linux, and no kernel named that may have it.
+    #[error("{cc} is not part of Linux; to run it on uml, set {variable} to a kernel that you built with tcp_{cc}")]
+    NoModule {
+        /// The kernel's name of the congestion control.
+        cc: &'static str,
+        /// The environment variable.
+        variable: &'static str,
     },
     /// This host's kernel has no accurate ECN.
     #[error("accurate ECN needs Linux 7.0 or later; leave out ecn=accurate and ecn=l4s, or run it on sim or uml")]

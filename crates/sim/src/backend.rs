@@ -157,10 +157,28 @@ impl Stack {
     }
 }
 
+/// Algorithms whose Linux module is not part of Linux, and the module's name. User Mode Linux runs them if its kernel was built with
+/// the module: L4STeam's `tcp_prague`.
+const MODULES: [(&str, &str); 1] = [("prague", "prague")];
+
 /// Returns the kernel's name of an algorithm with default parameters, or the reason it has none.
 pub fn kernel_cc(algorithm: &AlgorithmConfig) -> Result<&'static str> {
+    with_defaults(algorithm, algorithm.info().linux_name)
+}
+
+/// Returns the name of an algorithm's module outside Linux, if it has one.
+pub fn module_cc(algorithm: &AlgorithmConfig) -> Option<&'static str> {
+    MODULES.iter().find(|(name, _)| *name == algorithm.name()).map(|(_, cc)| *cc)
+}
+
+/// Returns the name in a kernel that may have modules from outside, or the reason there is none.
+pub fn uml_cc(algorithm: &AlgorithmConfig) -> Result<&'static str> {
+    with_defaults(algorithm, algorithm.info().linux_name.or_else(|| module_cc(algorithm)))
+}
+
+fn with_defaults(algorithm: &AlgorithmConfig, cc: Option<&'static str>) -> Result<&'static str> {
     let name = algorithm.name();
-    let Some(cc) = algorithm.info().linux_name else {
+    let Some(cc) = cc else {
         return Err(Error::NotInKernel { algorithm: name });
     };
     let default = AlgorithmConfig::named(name).unwrap_or(*algorithm);

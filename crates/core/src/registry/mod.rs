@@ -141,7 +141,7 @@ declare::algorithms! {
 
     Prague(PragueParams) {
         name: "prague",
-        summary: "TCP Prague for L4S, window mode",
+        summary: "TCP Prague for L4S",
         source: "draft-briscoe-iccrg-prague-congestion-control, L4STeam's Linux module 0.7",
         defaults: PragueParams::default(),
         specs: [PragueParams::SPECS, &[]],

@@ -4,10 +4,11 @@
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::Path as FilePath;
 use std::process::{Child, Command, Stdio};
 
 use super::dualpi2;
-use super::plan::Plan;
+use super::plan::{COMPRESSION_SHARE, Plan};
 use crate::{Error, Result};
 use crate::{ethtool, socket};
 
@@ -35,7 +36,11 @@ pub(super) fn make(plan: &Plan) -> Result<()> {
     batch("ip", None, &plan.wiring)?;
     for (namespace, values) in &plan.sysctls {
         let fd = namespace_of(namespace)?;
-        let set = || values.iter().try_for_each(|(file, value)| fs::write(format!("/proc/sys/net/{file}"), value));
+        let is_there = |path: &String| !path.ends_with(COMPRESSION_SHARE) || FilePath::new(path).exists();
+        let set = || {
+            let paths = values.iter().map(|(file, value)| (format!("/proc/sys/net/{file}"), value));
+            paths.filter(|(path, _)| is_there(path)).try_for_each(|(path, value)| fs::write(path, value))
+        };
         socket::within(fd.as_fd(), set).map_err(Error::io(format!("sysctl of {namespace}")))?;
     }
     for (namespace, device) in &plan.segmented {

@@ -9,7 +9,7 @@ use std::path::Path as FilePath;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bbrlab_sim::backend::kernel_cc;
+use bbrlab_sim::backend::uml_cc;
 use bbrlab_sim::record::Output;
 use bbrlab_sim::record::packets::Direction;
 use bbrlab_sim::record::result::RunResult;
@@ -201,7 +201,10 @@ impl KernelPath {
         let mut open: BTreeMap<&str, Arc<OwnedFd>> = BTreeMap::new();
         let mut ends = Vec::new();
         for (end, flow) in self.plan.ends.iter().zip(&setup.flows) {
-            let cc = kernel_cc(&flow.algorithm)?.to_owned();
+            let cc = uml_cc(&flow.algorithm)?;
+            if !socket::has_congestion_control(cc).map_err(Error::io("sockets"))? {
+                return Err(Error::NotBuiltIn { flow: flow.name.clone(), cc });
+            }
             for name in [&end.sender, &end.receiver] {
                 if !open.contains_key(name.as_str()) {
                     open.insert(name, Arc::new(namespace_of(name)?));
@@ -209,7 +212,7 @@ impl KernelPath {
             }
             let fd = |name: &String| open[name.as_str()].clone();
             ends.push(Endpoints {
-                cc,
+                cc: cc.to_owned(),
                 sender: fd(&end.sender),
                 receiver: fd(&end.receiver),
                 from: end.from,

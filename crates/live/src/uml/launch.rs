@@ -10,6 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use bbrlab_sim::backend::module_cc;
 use bbrlab_sim::link::Aqm;
 use bbrlab_sim::record::Output;
 use bbrlab_sim::setup::Setup;
@@ -82,6 +83,10 @@ impl Kernels {
 
     /// The kernel for a setup.
     pub fn of(&self, setup: &Setup) -> Result<&Path> {
+        let module = setup.flows.iter().find_map(|flow| module_cc(&flow.algorithm));
+        if let (Some(cc), false) = (module, self.is_given) {
+            return Err(Error::NoModule { cc, variable: KERNEL });
+        }
         let Some((what, since)) = need(setup) else { return self.usual() };
         self.from(since).ok_or(Error::OldKernels { what, since })
     }

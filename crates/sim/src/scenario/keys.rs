@@ -17,7 +17,7 @@ use super::text::TextError;
 use super::units::{BitRate, BufferSize, Ratio, TimeSpan};
 use super::up::{ACK_FILTER, ENCRYPTED_ACKS, UP_AQM, UP_BYTES, UpLink};
 use super::values::{AckHold, DemandLink, Jitter, LossModel, TokenBucket};
-use crate::backend::{Backend, kernel_cc};
+use crate::backend::{Backend, uml_cc};
 use crate::link::{AckAggregation, Aqm, Buffer, LinkConfig, Service};
 use crate::metrics::secs;
 use crate::setup::{Change, ChangeKind, FlowSetup, Setup};
@@ -465,7 +465,7 @@ const NO_KERNEL_ALGORITHM: Refusal = Refusal {
     on: UML,
     values: "algorithms and parameters that the kernel lacks",
     why: "this backend runs the kernel's own algorithms",
-    holds: |setup| unknown(setup, |flow| kernel_cc(&flow.algorithm).map(|_| ())),
+    holds: |setup| unknown(setup, |flow| uml_cc(&flow.algorithm).map(|_| ())),
     example: &["--flow", "bbr3"],
 };
 

@@ -38,7 +38,7 @@ pub struct Receiver {
     pub next: u64,
     /// Ranges that arrived out of order, sorted and disjoint.
     ranges: VecDeque<(u64, u64)>,
-    /// The ranges touched most recently, newest first, for SACK blocks.
+    /// The blocks reported most recently, newest first; each lies within a range.
     recent: [(u64, u64); SACK_BLOCKS + 1],
     recent_len: usize,
     /// Unique payload bytes that arrived.
@@ -404,7 +404,15 @@ impl Receiver {
         });
         self.unacked_bytes += bytes;
         self.in_order_bytes += bytes;
-        self.forget_recent(start);
+        // spec: Linux tcp_sack_remove
+        let mut kept = 0;
+        for at in 0..self.recent_len {
+            if self.recent[at].0 >= end {
+                self.recent[kept] = self.recent[at];
+                kept += 1;
+            }
+        }
+        self.recent_len = kept;
     }
 
     /// Sends the first duplicate ACKs immediately and compresses later ones.
@@ -481,12 +489,12 @@ impl Receiver {
         ack
     }
 
-    /// Inserts a segment into the ranges, merges neighbours, and moves the result to the front of the recent ones.
+    /// Inserts a segment into the ranges, merges neighbours, and reports it first.
     fn insert(&mut self, seq: u64, at: usize) {
         // Most segments follow the previous one.
         if let Some(last) = self.ranges.back_mut()
-            && (last.0, last.1) == (self.recent[0].0, seq)
             && self.recent_len > 0
+            && (last.1, self.recent[0].1) == (seq, seq)
         {
             last.1 += 1;
             self.recent[0].1 = last.1;
@@ -494,47 +502,45 @@ impl Receiver {
         }
         let joins_left = at > 0 && self.ranges[at - 1].1 == seq;
         let joins_right = at < self.ranges.len() && self.ranges[at].0 == seq + 1;
-        let range = match (joins_left, joins_right) {
+        match (joins_left, joins_right) {
             (true, true) => {
-                let (right, end) = self.ranges[at];
+                self.ranges[at - 1].1 = self.ranges[at].1;
                 self.ranges.remove(at);
-                self.ranges[at - 1].1 = end;
-                self.forget_recent(right);
-                self.ranges[at - 1]
             }
-            (true, false) => {
-                self.ranges[at - 1].1 = seq + 1;
-                self.ranges[at - 1]
-            }
-            (false, true) => {
-                let old = self.ranges[at].0;
-                self.ranges[at].0 = seq;
-                self.forget_recent(old);
-                self.ranges[at]
-            }
-            (false, false) => {
-                self.ranges.insert(at, (seq, seq + 1));
-                (seq, seq + 1)
-            }
-        };
-        self.touch_recent(range);
-    }
-
-    fn forget_recent(&mut self, start: u64) {
-        if let Some(at) = self.recent[..self.recent_len].iter().position(|range| range.0 == start) {
-            self.recent.copy_within(at + 1..self.recent_len, at);
-            self.recent_len -= 1;
+            (true, false) => self.ranges[at - 1].1 = seq + 1,
+            (false, true) => self.ranges[at].0 = seq,
+            (false, false) => self.ranges.insert(at, (seq, seq + 1)),
         }
+        self.report(seq);
     }
 
-    fn touch_recent(&mut self, range: (u64, u64)) {
-        if self.recent_len == 0 || self.recent[0].0 != range.0 {
-            self.forget_recent(range.0);
+    /// Moves the block that a segment extends to the front, or begins one there. Only the listed blocks count: neighbours that
+    /// have left the list are not joined.
+    // spec: Linux tcp_sack_new_ofo_skb, tcp_sack_maybe_coalesce
+    fn report(&mut self, seq: u64) {
+        let touches = |one: (u64, u64), other: (u64, u64)| one.0 <= other.1 && other.0 <= one.1;
+        let mut block = (seq, seq + 1);
+        let listed = &mut self.recent[..self.recent_len];
+        let Some(at) = listed.iter().position(|&one| touches(one, block)) else {
             let kept = self.recent_len.min(SACK_BLOCKS);
             self.recent.copy_within(0..kept, 1);
+            self.recent[0] = block;
             self.recent_len = kept + 1;
+            return;
+        };
+        listed[..=at].rotate_right(1);
+        let mut kept = 1;
+        for at in 0..listed.len() {
+            let one = listed[at];
+            if touches(one, block) {
+                block = (block.0.min(one.0), block.1.max(one.1));
+            } else {
+                listed[kept] = one;
+                kept += 1;
+            }
         }
-        self.recent[0] = range;
+        listed[0] = block;
+        self.recent_len = kept;
     }
 
     /// Applies Linux's dynamic right-sizing: once per RTT, room for twice the data that arrived in it.

@@ -91,8 +91,8 @@ const FARTHEST: f64 = 4.0;
 
 /// Name prefix of matrix scenarios that no kernel's own algorithms can run.
 const OURS: &str = "ours: ";
-/// Name prefix of matrix scenarios that need a newer kernel, which run only when asked for by it.
-const L4S: &str = "l4s: ";
+/// Name prefixes of matrix scenarios that run only when asked for by them: they need a newer kernel, or a module outside Linux.
+const ON_REQUEST: [&str; 2] = ["l4s: ", "prague: "];
 /// The built-in scenarios.
 const MATRIX: &str = include_str!("kernel.toml");
 /// The built-in scenarios for QUIC stacks.
@@ -198,8 +198,8 @@ fn matrix(args: &ValidateArgs, on: Backend) -> Result<Vec<Case>, Error> {
         args.longest.as_deref().map(|text| text.parse().map_err(Error::flag("--longest"))).transpose()?;
     let wanted = |(index, scenario): &(usize, Scenario)| {
         let name = scenario.name.as_str();
-        let is_asked = args.only.as_deref().is_some_and(|text| text.starts_with(L4S.trim_end()));
-        (is_asked || !name.starts_with(L4S))
+        let is_asked = |prefix: &str| args.only.as_deref().is_some_and(|text| text.starts_with(prefix.trim_end()));
+        ON_REQUEST.iter().all(|prefix| !name.starts_with(prefix) || is_asked(prefix))
             && longest.is_none_or(|longest| scenario.duration <= longest)
             && args.only.as_deref().is_none_or(|text| name.contains(text))
             && args.every.is_none_or(|every| index.is_multiple_of(every as usize))

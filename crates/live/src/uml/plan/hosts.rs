@@ -191,6 +191,7 @@ impl Plan {
         }
         self.sysctl(&name, "ipv4/tcp_no_metrics_save", 1);
         self.ecn(&name, kind.ecn);
+        self.compress_acks(&name);
         self.sysctl(&name, "ipv4/tcp_wmem", format!("4096 {SEND_BUFFER} {AMPLE}"));
     }
 
@@ -209,6 +210,7 @@ impl Plan {
         };
         self.sysctl(&name, "ipv4/tcp_rmem", window);
         self.ecn(&name, kind.ecn);
+        self.compress_acks(&name);
     }
 
     /// Lets the hosts at each end send and receive, as those at the other do.

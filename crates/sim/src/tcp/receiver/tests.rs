@@ -115,6 +115,21 @@ fn the_newest_range_comes_first_among_sack_blocks() {
     assert_eq!((ack.una, ack.sack), (0, [(2, 4), (5, 6), (0, 0)]));
 }
 
+/// Linux lists four blocks, and knows no others when it reports one.
+#[test]
+fn a_block_that_has_left_the_list_is_not_joined() {
+    let mut r = receiver();
+    for seq in [0, 3, 10, 20, 30, 40, 2] {
+        arrive(&mut r, Time::micros(1), &segment(seq));
+    }
+    // 3 was the fifth block.
+    let ack = fire(&mut r).expect("a compressed ACK");
+    assert_eq!(ack.sack, [(1, 2), (39, 40), (29, 30)]);
+    arrive(&mut r, Time::micros(2), &segment(41));
+    let ack = fire(&mut r).expect("a compressed ACK");
+    assert_eq!(ack.sack, [(39, 41), (1, 2), (29, 30)]);
+}
+
 #[test]
 fn the_fourth_duplicate_is_held_for_a_twentieth_of_the_rtt_at_most_a_millisecond_and_the_timers_slack() {
     let mut r = receiver();
