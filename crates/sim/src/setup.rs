@@ -275,8 +275,8 @@ pub struct HostSetup {
     pub tso_max: u32,
     /// Span within which the receiver merges segments before it decides on an ACK.
     pub gro: Option<Span>,
-    /// Delayed-ACK timer (`ato`). Linux: 40 ms.
-    pub delayed_ack: Span,
+    /// Fixed delayed-ACK timer; `None` for Linux's (`ato`), which adapts from 40 ms up to the RTT.
+    pub delayed_ack: Option<Span>,
     /// ECN negotiation (RFC 3168).
     pub ecn: bool,
     /// The receiver reports the number of marked packets (RFC 9768), not only that some were marked.
@@ -509,7 +509,7 @@ impl Default for HostSetup {
             pacing: false,
             tso_max: 65_536,
             gro: None,
-            delayed_ack: Span::millis(40),
+            delayed_ack: None,
             ecn: false,
             accurate_ecn: false,
             l4s: false,

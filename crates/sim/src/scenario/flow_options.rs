@@ -170,7 +170,7 @@ flow_options! {
     example "bbr1,iw=10";
     refused &[refusals::OTHER_INITIAL_WINDOW, refusals::PEERS_INITIAL_WINDOW];
 
-    /// Delayed-ACK timer
+    /// Fixed delayed-ACK timer, instead of Linux's, which adapts from 40 ms up to the RTT
     delack: TimeSpan = "TIME", str::parse, TimeSpan::to_string;
     example "bbr1,delack=40ms";
     refused &[refusals::KERNEL_DELACK, refusals::STACK_DELACK];

@@ -175,7 +175,7 @@ pub(super) const PEERS_INITIAL_WINDOW: Refusal = Refusal {
 pub(super) const KERNEL_DELACK: Refusal = Refusal {
     on: KERNELS,
     values: "all but 40ms",
-    why: "the kernel's delayed-ACK timer is 40 ms",
+    why: "the kernel has its own delayed-ACK timer, which adapts from 40 ms on",
     holds: |setup| flow(setup, odd_delack),
     example: &["--flow", "bbr1,delack=100ms"],
 };
@@ -253,8 +253,8 @@ fn quic_flow(setup: &Setup, held: impl Fn(&FlowSetup) -> Option<String>) -> Opti
 }
 
 fn odd_delack(flow: &FlowSetup) -> Option<String> {
-    let wait = flow.host.delayed_ack;
-    (wait != DELAYED_ACK).then(|| format!("{} µs", wait.as_micros()))
+    let odd = flow.host.delayed_ack.filter(|wait| *wait != DELAYED_ACK);
+    odd.map(|wait| format!("{} µs", wait.as_micros()))
 }
 
 fn gro(flow: &FlowSetup) -> Option<String> {

@@ -535,7 +535,7 @@ fn host(spec: &FlowSpec) -> HostSetup {
         // To the sender, a limit of one segment means "off".
         tso_max: options.tso.map_or(default.tso_max, |tso| tso.max(mss)),
         gro: options.gro.filter(|gro| gro.0 > 0).map(TimeSpan::span),
-        delayed_ack: options.delack.map_or(default.delayed_ack, TimeSpan::span),
+        delayed_ack: options.delack.map(TimeSpan::span),
         ecn: ecn != Ecn::Off,
         accurate_ecn: matches!(ecn, Ecn::Accurate | Ecn::L4s),
         l4s: ecn == Ecn::L4s,

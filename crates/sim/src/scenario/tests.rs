@@ -232,7 +232,7 @@ fn every_option_of_a_flow_reaches_its_setup() {
     assert_eq!(flow.host.program, Program::Bbrlab);
     assert_eq!(
         (flow.host.gro, flow.host.initial_cwnd, flow.host.delayed_ack),
-        (Some(Span::micros(50)), 32, Span::ZERO)
+        (Some(Span::micros(50)), 32, Some(Span::ZERO))
     );
     assert_eq!(
         flow.access.map(|access| (access.rate, access.rtt, access.buffer)),

@@ -2,6 +2,8 @@
 //! Spec: RFC 2018, RFC 2883, RFC 3168; Linux 6.12 `tcp_input.c`.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
+mod delay;
+
 use std::collections::VecDeque;
 
 use bbrlab_core::{Span, Time};
@@ -11,10 +13,9 @@ use super::quic::QuicReceiver;
 use super::timers::{TICK, fires_at};
 use super::undo::stamp;
 use crate::setup::{AckEvery, HostSetup, Rwnd};
+use delay::AckDelay;
 
-/// Silence beyond an RTT after which ACKs are sent immediately. Source: the RTO of Linux `tcp_event_data_recv`, at its least.
-const SILENCE: Span = Span::millis(200);
-/// ACKs sent immediately after a long silence or a duplicate. Source: Linux `TCP_MAX_QUICKACKS`.
+/// ACKs sent immediately after a long gap in the data or a duplicate. Source: Linux `TCP_MAX_QUICKACKS`.
 const QUICK_ACKS: u32 = 16;
 /// ACKs sent immediately at the start, where the first segment also makes the window grow. Source: Linux `tcp_grow_window`.
 const QUICK_ACKS_FIRST: u32 = QUICK_ACKS | 1;
@@ -54,7 +55,9 @@ pub struct Receiver {
     /// True if the application reads all available data immediately.
     is_prompt: bool,
     quick: u32,
-    pub(super) delayed_ack: Span,
+    /// Fixed delay of ACKs; without it, Linux's.
+    pub(super) delayed_ack: Option<Span>,
+    delay: AckDelay,
     /// Acknowledgement frequency, in place of Linux's rules.
     pub(super) rule: Option<AckEvery>,
     /// One past the highest segment that arrived.
@@ -83,7 +86,6 @@ pub struct Receiver {
     was_marked: bool,
     pub(super) echo_ce: bool,
     pub(super) window: Window,
-    last_arrival: Time,
     /// True under Linux's default rules: no ECN, GRO, autotuning or rule of its own.
     has_default_rules: bool,
     /// Payload lengths of out-of-order segments that differ from the MSS: (segment, bytes).
@@ -133,7 +135,8 @@ impl Receiver {
             unacked_bytes: 0,
             is_prompt,
             quick: QUICK_ACKS_FIRST,
-            delayed_ack: rule.map_or(host.delayed_ack, |rule| rule.delay),
+            delayed_ack: rule.map_or(host.delayed_ack, |rule| Some(rule.delay)),
+            delay: AckDelay::new(),
             rule,
             highest: 0,
             ack_at: Time::NEVER,
@@ -155,7 +158,6 @@ impl Receiver {
             was_marked: false,
             echo_ce: false,
             window: Window { kind: rwnd, now, mark: (0, Time::ZERO) },
-            last_arrival: Time::ZERO,
             has_default_rules: !host.ecn && host.gro.is_none() && rule.is_none() && !matches!(rwnd, Rwnd::Auto(_)),
             short: Vec::new(),
             quic,
@@ -182,7 +184,6 @@ impl Receiver {
             && self.has_default_rules
             && segment.marks & mark::NO_DATA == 0
             && segment.sent >= self.ts_recent
-            && now.since(self.last_arrival) <= self.srtt + SILENCE
         {
             self.take_in_order(now, segment, acks);
         } else {
@@ -198,7 +199,7 @@ impl Receiver {
         if segment.seq <= self.acknowledged {
             self.ts_recent = segment.sent;
         }
-        self.last_arrival = now;
+        self.note_in_order(now);
         self.bytes += len;
         self.fresh += 1;
         self.next += 1;
@@ -239,7 +240,7 @@ impl Receiver {
             self.clear_timers();
             let is_old = segment.seq < self.next;
             if is_old {
-                self.quick = self.quick.max(QUICK_ACKS);
+                self.acknowledge_quickly();
             }
             acks.push(self.make_ack(is_old.then_some(segment.seq)));
             return;
@@ -248,14 +249,12 @@ impl Receiver {
         if segment.seq <= self.acknowledged {
             self.ts_recent = segment.sent;
         }
-        if now.since(self.last_arrival) > self.srtt + SILENCE {
-            self.quick = QUICK_ACKS; // after a silence the sender's window may be small
-        }
-        self.last_arrival = now;
         let (before, arrived) = self.ranges_from(segment.seq);
         if segment.seq < arrived {
             self.duplicates += 1;
-            self.quick = self.quick.max(QUICK_ACKS);
+            if segment.seq < self.next {
+                self.acknowledge_quickly();
+            }
             self.clear_timers();
             acks.push(self.make_ack(Some(segment.seq)));
             return;
@@ -265,7 +264,7 @@ impl Receiver {
             self.clear_timers();
             acks.push(self.make_ack(None));
         }
-        let taken = self.take(segment, before);
+        let taken = self.take(now, segment, before);
         // The ACK just sent counts for this segment too, though it does not report it (`tcp_ack_snd_check`).
         let want = match self.rule {
             Some(rule) => self.want_by_rule(rule, segment),
@@ -289,6 +288,9 @@ impl Receiver {
             let want = std::mem::replace(&mut self.gro_wants, AckDecision::Nothing);
             self.decide(now, want, acks);
         } else if self.ack_at <= now || self.compress_at <= now {
+            if self.ack_at <= now {
+                self.delay.on_expiry(self.srtt);
+            }
             self.clear_timers();
             let ack = self.make_quic_ack().unwrap_or_else(|| self.make_ack(None));
             acks.push(ack);
@@ -351,7 +353,7 @@ impl Receiver {
 
     /// Stores a new segment, before which `before` ranges begin. Returns the urgency of its ACK.
     // spec: Linux __tcp_ack_snd_check
-    fn take(&mut self, segment: &Segment, before: usize) -> AckDecision {
+    fn take(&mut self, now: Time, segment: &Segment, before: usize) -> AckDecision {
         self.bytes += u64::from(segment.len);
         self.fresh += 1;
         if segment.seq != self.next {
@@ -361,6 +363,7 @@ impl Receiver {
             self.insert(segment.seq, before);
             return self.want_out_of_order();
         }
+        self.note_in_order(now);
         self.next += 1;
         self.unacked_bytes += u64::from(segment.len);
         self.in_order_bytes += u64::from(segment.len);
@@ -457,9 +460,25 @@ impl Receiver {
         }
     }
 
+    /// Notes the arrival of a segment in order.
+    #[inline]
+    fn note_in_order(&mut self, now: Time) {
+        if self.delay.on_in_order(now, self.srtt) {
+            self.quick = self.quick.max(QUICK_ACKS);
+        }
+    }
+
+    /// Sends the next ACKs at once.
+    fn acknowledge_quickly(&mut self) {
+        self.quick = self.quick.max(QUICK_ACKS);
+        self.delay.reset();
+    }
+
     /// Expiry of a delayed ACK. The kernel waits for whole ticks; a delay that is no multiple of a tick is kept as it is.
     fn delayed_until(&self, now: Time) -> Time {
-        let wait = self.delayed_ack;
+        let Some(wait) = self.delayed_ack else {
+            return self.delay.until(now, self.srtt);
+        };
         if self.rule.is_none() && wait > Span::ZERO && wait.as_nanos().is_multiple_of(TICK.as_nanos()) {
             fires_at(now, wait)
         } else {
@@ -468,7 +487,12 @@ impl Receiver {
     }
 
     fn make_ack(&mut self, dsack: Option<u64>) -> AckPacket {
-        self.quick = self.quick.saturating_sub(1);
+        if self.quick > 0 {
+            self.quick -= 1;
+            if self.quick == 0 {
+                self.delay.reset();
+            }
+        }
         self.unacked_bytes = 0;
         self.acknowledged = self.next;
         let mut ack = AckPacket {

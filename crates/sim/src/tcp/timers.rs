@@ -28,7 +28,7 @@ const RTO_MAX_TICKS: u64 = ticks(RttEstimator::RTO_MAX);
 
 /// Converts a wait to whole ticks, rounded up.
 // spec: Linux usecs_to_jiffies
-const fn ticks(wait: Span) -> u64 {
+pub(super) const fn ticks(wait: Span) -> u64 {
     // Half the instructions of `div_ceil`; waits end long before 2^64 ns.
     wait.as_nanos().saturating_add(TICK.as_nanos() - 1) / TICK.as_nanos()
 }
@@ -41,7 +41,7 @@ pub(super) fn fires_at(now: Time, wait: Span) -> Time {
 /// Expiry of a kernel timer after this many ticks.
 // spec: Linux calc_wheel_index, calc_index
 #[inline]
-fn fires_after(now: Time, wait: u64) -> Time {
+pub(super) fn fires_after(now: Time, wait: u64) -> Time {
     let level = (0..WHEEL_LEVELS - 1).find(|level| wait < WHEEL_TICKS << (WHEEL_SHIFT * level));
     let shift = WHEEL_SHIFT * level.unwrap_or(WHEEL_LEVELS - 1);
     let expires = now.as_nanos() / TICK.as_nanos() + wait;

@@ -253,7 +253,7 @@ impl Dice {
             pacing: self.one_in(3),
             tso_max: if self.one_in(3) { self.between(1, 200_000) as u32 } else { 65_536 },
             gro: self.one_in(4).then(|| self.span(Span::micros(1), Span::millis(2))),
-            delayed_ack: self.span(Span::millis(1), Span::millis(200)),
+            delayed_ack: self.one_in(2).then(|| self.span(Span::millis(1), Span::millis(200))),
             ecn: self.one_in(2),
             initial_cwnd: if self.one_in(3) { self.between(1, 100) as u32 } else { 10 },
             ack: self.one_in(6).then(|| AckEvery {

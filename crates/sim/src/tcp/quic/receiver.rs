@@ -126,7 +126,7 @@ impl Receiver {
         self.echo_ce |= is_marked;
         let is_full = self.rule.is_none_or(|rule| self.fresh >= rule.packets);
         if !(arrived.is_out_of_order || is_marked || is_full) {
-            self.ack_at = self.ack_at.min(now + self.delayed_ack);
+            self.ack_at = self.ack_at.min(now + self.delayed_ack.unwrap_or_default());
             return;
         }
         self.clear_timers();

@@ -97,10 +97,55 @@ fn a_lone_segment_is_acknowledged_on_the_first_tick_after_40_ms() {
     assert_eq!(r.next_time(), Time::NEVER);
 }
 
+/// Linux waits for longer where segments come slowly, up to the RTT.
+#[test]
+fn the_delay_of_acks_follows_the_interval_between_segments() {
+    for (rtt_ms, ticks) in [(40, 10), (44, 11), (100, 12)] {
+        let mut r = receiver();
+        r.on_handshake(Time::ZERO, Span::millis(rtt_ms));
+        let mut now = Time::micros(100);
+        arrive(&mut r, now, &segment(0));
+        arrive(&mut r, now, &segment(1));
+        // Seven ticks: half of ten, and seven.
+        now += Span::millis(28);
+        assert!(arrive(&mut r, now, &segment(2)).is_none());
+        assert_eq!(r.next_time(), Time::ZERO + Span::millis(28) + Span::millis(4 * (ticks + 1)), "RTT of {rtt_ms} ms");
+    }
+}
+
+#[test]
+fn a_delayed_ack_that_no_second_segment_released_doubles_the_next_delay() {
+    let mut r = receiver();
+    r.on_handshake(Time::ZERO, Span::millis(200));
+    arrive(&mut r, Time::micros(1), &segment(0));
+    assert_eq!(fire(&mut r).map(|ack| ack.una), Some(1));
+    // 44 ms: longer than before, shorter than twice that. Half of 20 ticks, and 11.
+    arrive(&mut r, Time::ZERO + Span::millis(44), &segment(1));
+    assert_eq!(r.next_time(), Time::ZERO + Span::millis(44) + Span::millis(4 * 22));
+}
+
+/// Only data in order ends a gap, so that a hole that lasted for longer than an RTO is followed by quick ACKs.
+#[test]
+fn a_long_hole_is_followed_by_quick_acks() {
+    for (hole_ms, is_quick) in [(190, false), (250, true)] {
+        let mut r = receiver();
+        r.on_handshake(Time::ZERO, Span::millis(10));
+        arrive(&mut r, Time::micros(1), &segment(0));
+        for at in 2..hole_ms / 10 {
+            arrive(&mut r, Time::ZERO + Span::millis(10 * at), &segment(at));
+        }
+        let end = Time::ZERO + Span::millis(hole_ms);
+        arrive(&mut r, end, &segment(1));
+        let next = r.next;
+        let ack = arrive(&mut r, end + Span::millis(10), &segment(next));
+        assert_eq!(ack.is_some(), is_quick, "{hole_ms} ms");
+    }
+}
+
 #[test]
 fn a_delay_of_acks_that_no_kernel_has_is_kept_to_the_nanosecond() {
     for wait in [Span::ZERO, Span::millis(1)] {
-        let mut r = Receiver { delayed_ack: wait, ..receiver() };
+        let mut r = Receiver { delayed_ack: Some(wait), ..receiver() };
         arrive(&mut r, Time::nanos(5), &segment(0));
         assert_eq!(r.next_time(), Time::nanos(5) + wait);
     }

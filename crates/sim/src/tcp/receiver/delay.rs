@@ -1,0 +1,71 @@
+//! Delay of ACKs as Linux adapts it to the intervals between segments: `icsk_ack.ato`.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use bbrlab_core::{Span, Time};
+
+use super::super::timers::{TICK, fires_after, ticks};
+
+/// Linux's own delay of ACKs. Source: Linux `TCP_DELACK_MIN`, `TCP_ATO_MIN`.
+const ATO_MIN: u64 = ticks(Span::millis(40));
+/// Its upper bound in ticks where the RTT is longer. Source: Linux `tcp_send_delayed_ack`, HZ / 2.
+const ATO_MAX: u64 = ticks(Span::millis(500));
+/// Interval in ticks up to which segments come fast. Source: Linux `tcp_event_data_recv`.
+const SHORT: u64 = ATO_MIN / 2;
+/// Least variation of the RTT in a host's RTO. Source: Linux `tcp_rto_min`.
+const RTO_VARIATION_MIN: Span = Span::millis(200);
+
+/// The delay, and what it follows.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AckDelay {
+    ato: u64,
+    /// Arrival of the newest segment in order. Source: Linux `icsk_ack.lrcvtime`.
+    in_order_at: Time,
+}
+
+impl AckDelay {
+    pub(super) const fn new() -> Self {
+        Self { ato: ATO_MIN, in_order_at: Time::ZERO }
+    }
+
+    /// Adapts the delay to the interval between this segment in order and the previous one. Returns true after a gap longer than the
+    /// RTO, which a hole in the data makes too: the sender's window may be small then.
+    // spec: Linux tcp_event_data_recv
+    #[inline]
+    pub(super) fn on_in_order(&mut self, now: Time, srtt: Span) -> bool {
+        let at = std::mem::replace(&mut self.in_order_at, now);
+        if self.ato == ATO_MIN && now.since(at).as_nanos() < SHORT * TICK.as_nanos() {
+            return false; // most segments
+        }
+        let interval = now.as_nanos() / TICK.as_nanos() - at.as_nanos() / TICK.as_nanos();
+        let rto = rto_ticks(srtt);
+        if interval <= SHORT {
+            self.ato = self.ato / 2 + SHORT;
+        } else if interval < self.ato {
+            self.ato = (self.ato / 2 + interval).min(rto);
+        }
+        interval > rto
+    }
+
+    /// Doubles the delay, because no further segment released the ACK in time.
+    // spec: Linux tcp_delack_timer_handler
+    pub(super) fn on_expiry(&mut self, srtt: Span) {
+        self.ato = (2 * self.ato).min(rto_ticks(srtt));
+    }
+
+    /// Restores the least delay, as at the beginning and the end of quick ACKs.
+    // spec: Linux tcp_enter_quickack_mode, tcp_dec_quickack_mode
+    pub(super) const fn reset(&mut self) {
+        self.ato = ATO_MIN;
+    }
+
+    /// Expiry of an ACK that is delayed from now on.
+    // spec: Linux tcp_send_delayed_ack
+    pub(super) fn until(&self, now: Time, srtt: Span) -> Time {
+        fires_after(now, self.ato.min(ticks(srtt).clamp(ATO_MIN, ATO_MAX)))
+    }
+}
+
+/// RTO of the receiving host after its one sample of the RTT, the handshake's.
+fn rto_ticks(srtt: Span) -> u64 {
+    ticks(srtt + (srtt + srtt).max(RTO_VARIATION_MIN))
+}
