@@ -56,7 +56,8 @@ fn hosts_share_equally_only_where_cake_counts_them() {
 fn classes_hold_on_the_reverse_link_too() {
     let up = ("up", "rate=5mbit,buffer=200p,aqm=cake:diffserv4");
     let run = with("cake", &["cubic,direction=up", "cubic,direction=up,dscp=CS1"], &[up]);
-    assert!(mbps(&run, 0) > 6.0 * mbps(&run, 1), "{} {}", mbps(&run, 0), mbps(&run, 1));
+    // Linux's own: 6.1 times as much, by the medians of five runs.
+    assert!(mbps(&run, 0) > 5.0 * mbps(&run, 1), "{} {}", mbps(&run, 0), mbps(&run, 1));
 }
 
 #[test]

@@ -10,7 +10,7 @@ use bbrlab_sim::script::{Action, Script, ScriptRunner};
 use bbrlab_sim::setup::{ChangeKind, Setup};
 use serde_json::{Value, json};
 
-use super::run::{scales, script, setup};
+use super::run::{DELAYED_ACK, scales, script, setup};
 use super::{Case, Cell, Subject};
 use crate::Result;
 
@@ -55,7 +55,8 @@ fn keys(case: &Case) -> Result<Result<Keys, &'static str>> {
     let config = subject.config()?;
     let is_known = |name: &str| config.parameters().any(|(spec, _)| spec.name == name);
     let set = case.set.iter().filter(|(name, _)| is_known(name)).map(|(name, value)| format!(",{name}={value}"));
-    let flow: String = [ALGORITHM.to_owned()].into_iter().chain(set).collect();
+    let delay = format!(",delack={}", TimeSpan(DELAYED_ACK.as_nanos()));
+    let flow: String = [ALGORITHM.to_owned(), delay].into_iter().chain(set).collect();
     Ok(Ok((path(&setup, &script), flow)))
 }
 

@@ -17,6 +17,8 @@ use bbrlab_sim::path::PathAction;
 use bbrlab_sim::script::{Action, Script, StateMatch, Trigger};
 use bbrlab_sim::setup::{ChangeKind, FlowSetup, Setup, Traffic};
 
+/// Fixed delay of ACKs, Linux's least.
+pub(super) const DELAYED_ACK: Span = Span::millis(40);
 /// Writes per round trip of an application-limited flow, where its packets allow. Ours.
 const WRITES_PER_ROUND: f64 = 8.0;
 /// Parameter by which cases suppress ProbeRTT.
@@ -73,6 +75,8 @@ pub(super) fn setup(case: &Case, subject: &Subject, scales: &Scales, cell: &Cell
     let mut flow = FlowSetup::bulk(&subject.name, configured(case, subject)?);
     flow.peer = subject.stack.and_then(|stack| stack.peer);
     flow.mss = scales.mss;
+    // At 64 kbit/s Linux's own timer grows to half a second, and a rate sample would measure it.
+    flow.host.delayed_ack = Some(DELAYED_ACK);
     if let Some(write) = &path.write {
         flow.traffic = scales.traffic(write)?;
     }
