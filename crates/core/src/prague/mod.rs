@@ -36,7 +36,7 @@ const RATE_MAX: u64 = 1 << 60;
 const SWING: (u64, u32) = (4, 7);
 /// Binary digits of the average RTT from which a rate becomes a window, and its weight. Source: module, `HSRTT_SHIFT`.
 const MEAN_RTT_BITS: u32 = 7;
-/// A second in eighths of a microsecond is about 2^23: the module's rate by rate uses that. Source: module, `RTT2SEC_SHIFT`.
+/// Binary digits of a second in eighths of a microsecond, rounded up to a power of two. Source: module, `RTT2SEC_SHIFT`.
 const SECOND_BITS: u32 = 23;
 /// A burst lasts at most 2^-12 s at the pacing rate. Source: module, `prague_burst_shift`.
 const BURST_BITS: u32 = 12;
