@@ -1,6 +1,6 @@
 //! TCP Prague: a scalable congestion control for L4S, with a fractional window and rates that depend less on the RTT.
-//! Spec: draft-briscoe-iccrg-prague-congestion-control. The rules, their order and their roundings are those of L4STeam's Linux module,
-//! version 0.7, whose function is named beside each. Differs: packets keep their size at low rates, where the module's shrink.
+//! Spec: draft-briscoe-iccrg-prague-congestion-control. The rules, their order and their roundings are those of L4STeam's Linux
+//! module, version 0.7, whose function is named beside each. Differs: packets keep their size at low rates; the module's shrink.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use crate::State;
@@ -440,7 +440,7 @@ impl Prague {
     }
 
     /// By window, the whole packets of the window or those in flight per RTT, headers included. By rate, a little more in the first
-    /// half of a round and less in the second, so that a step marks some packets of every round. Twice that far below the threshold.
+    /// half of a round and less in the second, so that a step marks some packets of every round. Twice that in early slow start.
     // spec: L4STeam prague_update_pacing_rate
     fn update_pacing_rate(&mut self, in_flight: u64) {
         let mut rate = self.rate;

@@ -27,8 +27,8 @@ impl AckDelay {
         Self { ato: ATO_MIN, in_order_at: Time::ZERO }
     }
 
-    /// Adapts the delay to the interval between this segment in order and the previous one. Returns true after a gap longer than the
-    /// RTO, which a hole in the data makes too: the sender's window may be small then.
+    /// Adapts the delay to the interval between this segment in order and the previous one. Returns true after a gap longer than
+    /// the RTO, which a hole in the data makes too: the sender's window may be small then.
     // spec: Linux tcp_event_data_recv
     #[inline]
     pub(super) fn on_in_order(&mut self, now: Time, srtt: Span) -> bool {
