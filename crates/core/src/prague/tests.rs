@@ -75,8 +75,8 @@ fn a_loss_halves_the_window_and_an_undo_restores_nearly_all_of_it() {
     assert!((95 * ONE..=96 * ONE).contains(&flow.window), "{}", flow.window);
 }
 
-/// Calls of L4STeam's module, version 0.7 (revision of Linux 6.18), compiled for this machine: random ACKs, marks, losses,
-/// time-outs and undos on twelve flows. A line is a call and its inputs, and after an ACK the module's state.
+/// Calls of a hand copy of L4STeam's module, version 0.7 (revision of Linux 6.18): random ACKs, marks, losses, time-outs
+/// and undos on twelve flows. A line is a call and its inputs, and after an ACK the module's state.
 const CALLS: &str = include_str!("calls.txt");
 
 /// State in the order of the recording.
