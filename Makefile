@@ -251,7 +251,7 @@ web: ## the playground of `bbrlab play`, in out/web: the simulator as WebAssembl
 web-test: checked ## the playground: its results beside the command's, byte by byte, and the page in a real browser
 	tools/web.sh test
 
-web-long: checked ## the same with the limits of time that a machine of its own meets, and ten minutes of play: a quarter of an hour
+web-long: checked ## the same with the limits of time that a quiet machine meets, and ten minutes of play: a quarter of an hour
 	@tools/setup.sh web-test
 	tools/web.sh test --strict
 

@@ -2,7 +2,7 @@
 """The playground in headless Chromium: speed, steps, changes, addresses, keyboard, accessibility, sizes and themes; and in Firefox.
 
 Usage: browser_test.py [URL] [--shots DIR] [--strict]     without a URL, out/web is served here with the policy of `bbrlab play`
-`--strict` holds times to the limits that a machine of its own meets, and plays for ten minutes; without it they may be five times longer.
+Times are printed; `--strict` holds them to the limits that a quiet machine meets, and plays for ten minutes.
 Exit status: 0 every check holds, 1 one fails.
 SPDX-License-Identifier: Apache-2.0 OR MIT
 """
@@ -27,12 +27,11 @@ sys.path.insert(0, str(ROOT / "tests/report"))
 import firefox  # noqa: E402
 from webdriver import FLAGS, Browser  # noqa: E402
 
-# Longer times of a busy machine: `slack` divides or multiplies these limits.
 PAINT_MAX_MS, PACKET_MAX_MS, CHANGE_MAX_MS, LONG_TASK_MAX_MS, FPS_MIN = 1000, 2000, 100, 50, 30
 # CPU time of a picture: ours, a third of what 30 pictures a second leave.
 CPU_MAX_MS = 11
 PLAY_S, MEMORY_MAX_BYTES = 600, 150e6
-slack = 5
+is_strict = False
 BBRLAB = os.environ.get("BBRLAB", str(ROOT / "target/debug/bbrlab"))
 WIDE, PHONE = (1400, 1000), (390, 844)
 BUSY = "rate=50mbit&rtt=40ms&buffer=4bdp&duration=30s&flow=bbr3&flow=cubic@1s&flow=bbr1@2s"
@@ -49,6 +48,11 @@ def check(name, holds, detail=""):
     print(f"{'ok' if holds else 'FAILS':5} {name}{f': {detail}' if detail != '' else ''}", flush=True)
     if not holds:
         failures.append(name)
+
+
+def check_time(name, happened, in_time, detail):
+    """Notes one time: what is timed has to happen, and `--strict` also holds it to its limit."""
+    check(name, happened and (in_time or not is_strict), detail)
 
 
 def serve(folder=ROOT / "out/web", policy=True):
@@ -123,10 +127,10 @@ class Page:
 def speed(page):
     page.open()
     paint = page.run("return performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? -1")
-    check("first paint", 0 <= paint <= PAINT_MAX_MS * slack, f"{paint:.0f} ms")
+    check_time("first paint", paint >= 0, paint <= PAINT_MAX_MS, f"{paint:.0f} ms")
     page.browser.wait_for("return window.bbrlab.player.stats.firstPacket_ms > 0")
     first = page.player("stats.firstPacket_ms")
-    check("first packet moves", 0 < first <= PACKET_MAX_MS * slack, f"{first:.0f} ms")
+    check_time("first packet moves", first > 0, first <= PACKET_MAX_MS, f"{first:.0f} ms")
     page.open(BUSY + "&speed=1")
     page.run("""window.long = []; new PerformanceObserver((list) => list.getEntries().forEach((one) => window.long.push(one.duration)))
         .observe({ type: 'longtask' }); window.from = [performance.now(), window.bbrlab.player.stats.frames, window.bbrlab.player.stats.moved];""")
@@ -137,18 +141,17 @@ def speed(page):
     fps, moved = page.run("""const s = window.bbrlab.player.stats; const d = (performance.now() - window.from[0]) / 1000;
         return [(s.frames - window.from[1]) / d, (s.moved - window.from[2]) / d]""")
     long = page.run("return window.long")
-    check("pictures a second, three flows at 50 Mbit/s in real time", min(fps, moved) >= FPS_MIN / slack, f"{fps:.0f}, of them {moved:.0f} moved")
-    check("CPU time of a picture", worked <= CPU_MAX_MS, f"{worked:.1f} ms")
-    # Other work on the machine makes a task longer, but not its CPU time.
-    if slack == 1:
-        check("no task of the page longer than 50 ms", max(long, default=0) <= LONG_TASK_MAX_MS, f"{len(long)} tasks, longest {max(long, default=0):.0f} ms")
+    check_time("pictures a second, three flows at 50 Mbit/s in real time", moved > 0, min(fps, moved) >= FPS_MIN, f"{fps:.0f}, of them {moved:.0f} moved")
+    check_time("CPU time of a picture", worked > 0, worked <= CPU_MAX_MS, f"{worked:.1f} ms")
+    check_time("no task of the page longer than 50 ms", True, max(long, default=0) <= LONG_TASK_MAX_MS, f"{len(long)} tasks, longest {max(long, default=0):.0f} ms")
     waits = []
     for step in range(5):
-        page.run("""const s = document.getElementById('key-rate'); s.value = String(60 + arguments[0] * 3);
+        page.run("""window.bbrlab.player.stats.change_ms = 0; const s = document.getElementById('key-rate'); s.value = String(60 + arguments[0] * 3);
             s.dispatchEvent(new Event('input', { bubbles: true }))""", step)
-        time.sleep(0.4)
+        page.browser.wait_for("return window.bbrlab.player.stats.change_ms > 0")
         waits.append(page.player("stats.change_ms"))
-    check("a slider takes effect", max(waits) <= CHANGE_MAX_MS * slack and min(waits) > 0, f"at most {max(waits):.0f} ms")
+        time.sleep(0.4)
+    check_time("a slider takes effect", min(waits) > 0, max(waits) <= CHANGE_MAX_MS, f"at most {max(waits):.0f} ms")
     check("a slider's changes are in the address", page.run("return decodeURIComponent(location.hash)").count(":rate=") == 5)
 
 
@@ -210,7 +213,7 @@ def site(page):
                 page.browser.wait_for("return !!document.querySelector('#picture canvas')")
                 label = "return document.querySelector('#picture canvas').getAttribute('aria-label')"
                 first = page.run(label)
-                check("the landing page's picture moves", page.browser.wait_for(f"return (() => {{ {label} }})() !== {first!r}", 5))
+                check("the landing page's picture moves", page.browser.wait_for(f"return (() => {{ {label} }})() !== {first!r}"))
             page.browser.cdp("Runtime.evaluate", expression=axe)
             page.run("window.axed = null; axe.run(document).then((found) => { window.axed = found.violations.map((v) => v.id + ' ' + v.nodes.slice(0, 2).map((n) => n.target).join()); })")
             page.browser.wait_for("return window.axed !== null", 60)
@@ -280,17 +283,17 @@ def fields(page):
     page.open()
     page.pause()
     page.run("""const f = document.querySelector('input[aria-label="Rate, exact value"]'); f.value = '12 parsecs'; f.dispatchEvent(new Event('change'))""")
-    page.browser.wait_for("return !!document.getElementById('key-rate-error').textContent", 5)
+    page.browser.wait_for("return !!document.getElementById('key-rate-error').textContent")
     line = page.run("return document.getElementById('key-rate-error').textContent")
     check("a field says what it accepts", "write a number with bit" in line, line)
     page.run("""const f = document.querySelector('input[aria-label="Rate, exact value"]'); f.value = '5mbit'; f.dispatchEvent(new Event('change'))""")
     page.settle()
     check("a right value takes the line away", page.run("return document.getElementById('key-rate-error').textContent") == "")
     page.run("document.querySelector('#flows details summary').click()")
-    page.browser.wait_for("return document.querySelectorAll('#flows .parameter').length > 5", 5)
+    page.browser.wait_for("return document.querySelectorAll('#flows .parameter').length > 5")
     page.run("""const s = document.querySelector('#flows .parameter input'); s.value = '150'; s.dispatchEvent(new Event('input'));
         s.dispatchEvent(new Event('change'))""")
-    page.browser.wait_for("return window.bbrlab.state.given.flows[0].includes('=')", 5)
+    page.browser.wait_for("return window.bbrlab.state.given.flows[0].includes('=')")
     check("a parameter's slider is in the flow", page.run("return window.bbrlab.state.given.flows[0]").startswith("bbr3,"),
           page.run("return window.bbrlab.state.given.flows[0]"))
 
@@ -321,7 +324,7 @@ def keyboard(page):
     page.run("document.getElementById('hand').focus()")
     before = page.run("return document.getElementById('hand').value")
     page.browser.keys(RIGHT, RIGHT, RIGHT)
-    time.sleep(1)
+    page.browser.wait_for("return window.bbrlab.player.views[0].frame[11 + 2] > 0")
     pacing = page.run("return window.bbrlab.player.views[0].frame[11 + 2]")
     check("arrow keys steer", float(page.run("return document.getElementById('hand').value")) > float(before) and pacing > 0, f"{pacing / 1e6:.1f} Mbit/s")
 
@@ -351,13 +354,13 @@ def views(page):
     for nth in range(LESSONS):
         page.open(f"view=learn&step={nth}")
         page.run("document.querySelector('#lesson .try').click()")
-        time.sleep(0.5)
+        page.browser.wait_for("return window.bbrlab.player.now_ns > 0 && window.bbrlab.player.waiting <= 1")
         note = page.note()
         check(f"lesson {nth + 1} runs, and its attempt", page.player("now_ns") > 0 and not note, note)
     page.open()
     for nth in range(1, SITUATIONS + CASES + 1):
         page.run("const s = document.getElementById('preset'); s.selectedIndex = arguments[0]; s.dispatchEvent(new Event('change'))", nth)
-        page.browser.wait_for("return window.bbrlab.player.now_ns > 0 && window.bbrlab.player.waiting <= 1", 10)
+        page.browser.wait_for("return window.bbrlab.player.now_ns > 0 && window.bbrlab.player.waiting <= 1")
         title = page.run("return document.getElementById('preset').selectedOptions[0].textContent")
         check(f"situation: {title}", page.note() and page.player("views.length") == 1, page.note())
     missing = page.run("return [...document.querySelectorAll('#missing li')].map((one) => one.textContent)")
@@ -440,8 +443,8 @@ def main():
     parser.add_argument("--only", help="names of checks, separated by commas")
     parser.add_argument("--strict", action="store_true")
     args = parser.parse_args()
-    global slack
-    slack = 1 if args.strict else slack
+    global is_strict
+    is_strict = args.strict
     url = args.url or serve()
     with Browser(FLAGS) as browser:
         page = Page(browser, url)
@@ -452,7 +455,7 @@ def main():
                 one(page)
     if not args.only or "in_firefox" in args.only.split(","):
         in_firefox(url)
-    print(f"web: {len(failures)} checks fail" if failures else "web: every check holds")
+    print(f"web: {len(failures)} checks fail: {'; '.join(failures)}" if failures else "web: every check holds")
     sys.exit(1 if failures else 0)
 
 
