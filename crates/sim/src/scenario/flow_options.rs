@@ -172,7 +172,6 @@ flow_options! {
 
     /// Fixed delayed-ACK timer, instead of Linux's, which adapts from 40 ms up to the RTT
     delack: TimeSpan = "TIME", str::parse, TimeSpan::to_string;
-    example "bbr1,delack=40ms";
     refused &[refusals::KERNEL_DELACK, refusals::STACK_DELACK];
 
     /// ACK rule of the receiver: an ACK after this number of packets, or after this time

@@ -1,14 +1,10 @@
 //! Values of a flow's options that some backends refuse.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use bbrlab_core::Span;
-
 use super::keys::flow;
 use super::support::{KERNEL, KERNELS, NOT_SIM, Refusal, S2N, STACKS, UML};
 use crate::setup::{FlowSetup, Program, Rwnd, Setup, Traffic};
 
-/// The kernel's delayed-ACK timer.
-const DELAYED_ACK: Span = Span::millis(40);
 /// The kernel's own initial window, segments.
 const INITIAL_CWND: u32 = 10;
 /// The kernel's largest super-packet.
@@ -174,18 +170,18 @@ pub(super) const PEERS_INITIAL_WINDOW: Refusal = Refusal {
 
 pub(super) const KERNEL_DELACK: Refusal = Refusal {
     on: KERNELS,
-    values: "all but 40ms",
-    why: "the kernel has its own delayed-ACK timer, which adapts from 40 ms on",
-    holds: |setup| flow(setup, odd_delack),
-    example: &["--flow", "bbr1,delack=100ms"],
+    values: "all",
+    why: "the kernel's own delayed-ACK timer adapts, from 40 ms on",
+    holds: |setup| flow(setup, delack),
+    example: &["--flow", "bbr1,delack=40ms"],
 };
 
 pub(super) const STACK_DELACK: Refusal = Refusal {
     on: STACKS,
-    values: "all but 40ms",
+    values: "all",
     why: "the stack's receiver delays by its own timer; write ack",
-    holds: |setup| quic_flow(setup, odd_delack),
-    example: &["--flow", "bbr1,delack=100ms"],
+    holds: |setup| quic_flow(setup, delack),
+    example: &["--flow", "bbr1,delack=40ms"],
 };
 
 pub(super) const LINUX_ACKS: Refusal = Refusal {
@@ -252,9 +248,8 @@ fn quic_flow(setup: &Setup, held: impl Fn(&FlowSetup) -> Option<String>) -> Opti
     flow(setup, |flow| if flow.is_tcp { None } else { held(flow) })
 }
 
-fn odd_delack(flow: &FlowSetup) -> Option<String> {
-    let odd = flow.host.delayed_ack.filter(|wait| *wait != DELAYED_ACK);
-    odd.map(|wait| format!("{} µs", wait.as_micros()))
+fn delack(flow: &FlowSetup) -> Option<String> {
+    flow.host.delayed_ack.map(|wait| format!("{} µs", wait.as_micros()))
 }
 
 fn gro(flow: &FlowSetup) -> Option<String> {
