@@ -2,10 +2,11 @@
 """Adaptive video in a real player beside the simulator's: Chromium with dash.js plays a stream that `bbrlab serve` sends through
 `bbrlab emulate`. The simulator runs the same paths with `video=throughput` and the real bitrates of the encoded stream. For each pair
 of sessions on one path, or with one congestion control, the difference must have the same sign in both: of stalled time, of bitrate.
+`--live` plays live video: a segment can be requested once it has been produced, and the player keeps a latency.
 
-Usage: dash.py [--json FILE] [PATH…] [CONTROL…]   one session each of all paths and controls, unless some are named
-       dash.py --from FILE…                       means of the sessions in such files; the simulator runs, no browser does
-       dash.py --list                             names of paths and controls
+Usage: dash.py [--live] [--json FILE] [PATH…] [CONTROL…]   one session each of all paths and controls, unless some are named
+       dash.py --from FILE…                                means of the sessions in such files; the simulator runs, no browser does
+       dash.py --list                                      names of paths and controls
 Exit status: 0 if all signs agree, 1 if one does not or a session failed, 2 for wrong arguments or a missing requirement.
 It runs in real time, about 65 s a session, and needs the privileges of `bbrlab emulate`. tools/setup.sh dash installs what is missing.
 env: BBRLAB (target/release/bbrlab); DASHJS (out/dash/node_modules/dashjs)
@@ -30,12 +31,17 @@ DASHJS = pathlib.Path(os.environ.get("DASHJS", ROOT / "out/dash/node_modules/das
 SCRIPT = "dist/modern/umd/dash.all.min.js"
 INSTALL = "tools/setup.sh dash installs it"
 
-# Bitrates asked of the encoder, kbit/s, and the length of a segment: the ladder of docs/applications.md.
+# Bitrates asked of the encoder, kbit/s: the ladder of docs/applications.md.
 LADDER_KBPS = [300, 750, 1200, 1850, 2850]
-SEGMENT_S = 4
-# Ours: long enough for two changes of the rate. The stream outlasts session and buffer.
+# Length of a segment, and the latency that a live player aims at. Those of live video are ours, usual for a low latency without chunks.
+KINDS = {
+    "on demand": {"segment_s": 4, "latency_s": None},
+    "live": {"segment_s": 1, "latency_s": 3},
+}
+# Ours: long enough for two changes of the rate. The stream outlasts session and buffer, or a live session that begins this late.
 SESSION_S = 60
 STREAM_S = 108
+LIVE_BEGIN_S = 20
 # Frames per second; a picture is small and of few operations, because only its bytes matter.
 FRAME_RATE = 10
 # Time from the start of the link to the start of a session with a schedule, for the browser to start in.
@@ -49,7 +55,7 @@ BITRATE_SHARE = 0.05
 # Most that start-up delay, stalls and played time may differ from the length of a session.
 SUM_S = 0.5
 SESSION_LIMIT_S = 150
-FIGURES = ("startup_s", "stalls", "stalled_s", "bitrate_bps", "switches")
+FIGURES = ("startup_s", "stalls", "stalled_s", "bitrate_bps", "switches", "latency_s")
 
 # Head start of the competing flow. If both start at once, the bitrate depends on the tenths of a second to the first request.
 LEAD_S = 5
@@ -95,7 +101,7 @@ def output_of(command, limit_s=SESSION_LIMIT_S):
     return done.stdout
 
 
-def encode(root):
+def encode(root, segment_s):
     """Writes stream and manifest; returns the real mean bitrates, bit/s, which the manifest has too."""
     command = ["ffmpeg", "-hide_banner", "-loglevel", "error", "-f", "lavfi"]
     command += ["-i", f"testsrc2=size=320x180:rate={FRAME_RATE}:duration={STREAM_S}"]
@@ -107,15 +113,15 @@ def encode(root):
             command += [f"-{key}:v:{place}", f"{kbps}k"]
     # Constant bitrate: `nal-hrd=cbr` fills up what the picture does not need.
     command += ["-c:v", "libx264", "-threads", "1", "-preset", "ultrafast", "-pix_fmt", "yuv420p", "-bf", "0"]
-    command += ["-g", FRAME_RATE * SEGMENT_S, "-keyint_min", FRAME_RATE * SEGMENT_S, "-sc_threshold", "0", "-x264-params", "nal-hrd=cbr:force-cfr=1"]
-    command += ["-f", "dash", "-seg_duration", SEGMENT_S, "-use_template", "1", "-use_timeline", "0"]
+    command += ["-g", FRAME_RATE * segment_s, "-keyint_min", FRAME_RATE * segment_s, "-sc_threshold", "0", "-x264-params", "nal-hrd=cbr:force-cfr=1"]
+    command += ["-f", "dash", "-seg_duration", segment_s, "-use_template", "1", "-use_timeline", "0"]
     output_of([*command, "-adaptation_sets", "id=0,streams=v", root / "stream.mpd"])
     manifest = (root / "stream.mpd").read_text(encoding="utf-8")
     ladder = []
     for place in range(len(LADDER_KBPS)):
         sizes = [file.stat().st_size for file in root.glob(f"chunk-stream{place}-*.m4s")]
-        if len(sizes) != STREAM_S // SEGMENT_S:
-            raise Fault(f"ffmpeg wrote {len(sizes)} segments of bitrate {place}, expected {STREAM_S // SEGMENT_S}")
+        if len(sizes) != STREAM_S // segment_s:
+            raise Fault(f"ffmpeg wrote {len(sizes)} segments of bitrate {place}, expected {STREAM_S // segment_s}")
         ladder.append(sum(sizes) * 8 // STREAM_S)
         manifest = re.sub(rf'(<Representation id="{place}"[^>]* bandwidth=)"\d+"', rf'\1"{ladder[-1]}"', manifest)
     (root / "stream.mpd").write_text(manifest, encoding="utf-8")
@@ -133,7 +139,7 @@ def path_options(path, offset_s):
     return options
 
 
-def played(path, control, root, ladder, log):
+def played(path, control, kind, root, ladder, log):
     """A session in Chromium."""
     scheme, options, _ = CONTROLS[control]
     begin_s = BEGIN_S if "schedule" in path else 0
@@ -142,7 +148,8 @@ def played(path, control, root, ladder, log):
         other = f"serve --memory 1GB --tcp $BBRLAB_SERVER_IP:8081 --tcp-cc {path['beside']}"
         server = f"'{BBRLAB}' {other} >/dev/null 2>&1 & {server}"
     plan = {"scheme": scheme, "dashjs": str(DASHJS / SCRIPT), "session_s": SESSION_S, "begin_s": begin_s,
-            "lowest_kbps": ladder[0] / 1000, "log": str(log), "lead_s": LEAD_S if "beside" in path else 0}
+            "lowest_kbps": ladder[0] / 1000, "log": str(log), "lead_s": LEAD_S if "beside" in path else 0,
+            "latency_s": KINDS[kind]["latency_s"], "live_begin_s": LIVE_BEGIN_S, "root": str(root)}
     command = [BBRLAB, "emulate", *path_options(path, begin_s), "--data", "down", "--server", server]
     command += ["--", sys.executable, ROOT / "tools/dash/play.py", json.dumps(plan)]
     try:
@@ -166,12 +173,13 @@ def played(path, control, root, ladder, log):
     return figures
 
 
-def simulated(path, control, ladder):
+def simulated(path, control, kind, ladder):
     """Figures of the simulator's sessions, one for each seed."""
-    video = "/".join(f"{bps / 1000}kbit" for bps in ladder)
+    segment_s, latency_s = KINDS[kind]["segment_s"], KINDS[kind]["latency_s"]
+    video = "/".join(f"{bps / 1000}kbit" for bps in ladder) + f":segment={segment_s}s" + (f":live={latency_s}s" if latency_s else "")
     lead_s = LEAD_S if "beside" in path else 0
     name, _, options = CONTROLS[control][2].partition(",")
-    flow = ",".join([f"{name}@{lead_s}s", *filter(None, [options]), f"video=throughput:{video}:segment={SEGMENT_S}s"])
+    flow = ",".join([f"{name}@{lead_s}s", *filter(None, [options]), f"video=throughput:{video}"])
     # Without a jitter of the starts, every seed of a lossless path gives the same session.
     flows = ["--start-jitter", path["rtt"], "--flow", flow]
     if "beside" in path:
@@ -188,7 +196,7 @@ def simulated(path, control, ladder):
 
 def mean(sessions):
     """Mean figures of sessions."""
-    return {key: statistics.mean(one[key] for one in sessions) for key in FIGURES}
+    return {key: statistics.mean(one[key] for one in sessions) for key in FIGURES if sessions[0].get(key) is not None}
 
 
 def row(path, control, real, model):
@@ -196,6 +204,8 @@ def row(path, control, real, model):
     cells = [f"{real['stalls']:.1f} / {model['stalls']:.1f}", f"{real['stalled_s']:.1f} / {model['stalled_s']:.1f}"]
     cells += [f"{real['startup_s']:.2f} / {model['startup_s']:.2f}"]
     cells += [f"{real['bitrate_bps'] / 1e6:.2f} / {model['bitrate_bps'] / 1e6:.2f}", f"{real['switches']:.1f} / {model['switches']:.1f}"]
+    if "latency_s" in model:
+        cells += [f"{real['latency_s']:.1f} / {model['latency_s']:.1f}"]
     return f"| {path} | {control} | {' | '.join(cells)} |"
 
 
@@ -230,16 +240,16 @@ def compare(cells):
 
 
 def arguments(words):
-    """Paths, controls, the file to write and the files to read that the command line names."""
+    """Kind of video, paths, controls, the file to write and the files to read that the command line names."""
     if words == ["--list"]:
         print("paths:", *PATHS)
         print("controls:", *CONTROLS)
         sys.exit(0)
-    target = None
+    kind, target = "on demand", None
     if "--from" in words[:1]:
         if len(words) == 1:
             refuse("--from: expected files that --json wrote")
-        return [], [], None, [pathlib.Path(word) for word in words[1:]]
+        return kind, [], [], None, [pathlib.Path(word) for word in words[1:]]
     if "--json" in words:
         place = words.index("--json")
         if place + 1 == len(words):
@@ -248,11 +258,14 @@ def arguments(words):
         if target.is_dir() or not target.parent.is_dir():
             refuse(f"--json {target}: expected a file in a directory that exists")
         words = words[:place] + words[place + 2:]
+    if "--live" in words:
+        kind = "live"
+        words.remove("--live")
     if unknown := [word for word in words if word not in PATHS and word not in CONTROLS]:
-        refuse(f"{unknown[0]}: expected --json FILE, --from FILE, --list, or some of {', '.join([*PATHS, *CONTROLS])}")
+        refuse(f"{unknown[0]}: expected --live, --json FILE, --from FILE, --list, or some of {', '.join([*PATHS, *CONTROLS])}")
     paths = [name for name in PATHS if name in words] or list(PATHS)
     controls = [name for name in CONTROLS if name in words] or list(CONTROLS)
-    return paths, controls, target, []
+    return kind, paths, controls, target, []
 
 
 def check_requirements(has_browser):
@@ -272,17 +285,17 @@ def check_requirements(has_browser):
         refuse(str(fault))
 
 
-def measure(paths, controls):
+def measure(kind, paths, controls):
     """Encodes the stream and plays it; returns the player, the ladder, sessions by path and control, and the number of failures."""
     cells, failed = {}, 0
     with tempfile.TemporaryDirectory(prefix="bbrlab-dash-") as directory:
         root, log = pathlib.Path(directory) / "root", pathlib.Path(directory) / "serve.log"
         root.mkdir()
         shutil.copy(ROOT / "tools/dash/page.html", root)
-        ladder = encode(root)
+        ladder = encode(root, KINDS[kind]["segment_s"])
         for path, control in itertools.product(paths, controls):
             try:
-                cells[path, control] = [played(PATHS[path], control, root, ladder, log)]
+                cells[path, control] = [played(PATHS[path], control, kind, root, ladder, log)]
                 print(f"{path}, {control}: played", file=sys.stderr, flush=True)
             except (Fault, ValueError) as fault:
                 failed += 1
@@ -292,14 +305,16 @@ def measure(paths, controls):
 
 
 def read_sessions(files):
-    """Player, ladder, and sessions by path and control, of files that --json wrote."""
-    player, ladder, cells = None, None, {}
+    """Kind of video, player, ladder, and sessions by path and control, of files that --json wrote."""
+    kind, player, ladder, cells = None, None, None, {}
     for file in files:
         try:
             content = json.loads(file.read_text(encoding="utf-8"))
-            if ladder is not None and (player, ladder) != (content["player"], content["ladder_bps"]):
-                refuse(f"--from {file}: another player or another ladder than in the file before it")
-            player, ladder = content["player"], content["ladder_bps"]
+            if ladder is not None and (kind, player, ladder) != (content["kind"], content["player"], content["ladder_bps"]):
+                refuse(f"--from {file}: another kind of video, player or ladder than in the file before it")
+            kind, player, ladder = content["kind"], content["player"], content["ladder_bps"]
+            if kind not in KINDS:
+                refuse(f"--from {file}: no kind of video {kind}; expected {' or '.join(KINDS)}")
             for one in content["sessions"]:
                 if one["path"] not in PATHS or one["control"] not in CONTROLS:
                     refuse(f"--from {file}: no path {one['path']} or no control {one['control']}; --list names them")
@@ -307,27 +322,31 @@ def read_sessions(files):
         except (OSError, ValueError, KeyError, TypeError) as error:
             refuse(f"--from {file}: expected a file that --json wrote: {error}")
     cells = {cell: cells[cell] for cell in itertools.product(PATHS, CONTROLS) if cell in cells}
-    return player, ladder, cells
+    return kind, player, ladder, cells
 
 
 def main():
-    paths, controls, target, files = arguments(sys.argv[1:])
+    kind, paths, controls, target, files = arguments(sys.argv[1:])
     # Sessions end with us, on this signal too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     check_requirements(not files)
     try:
-        player, ladder, cells, failed = (*read_sessions(files), 0) if files else measure(paths, controls)
-        models = {(path, control): simulated(PATHS[path], control, ladder) for path, control in cells}
+        if files:
+            (kind, player, ladder, cells), failed = read_sessions(files), 0
+        else:
+            player, ladder, cells, failed = measure(kind, paths, controls)
+        models = {(path, control): simulated(PATHS[path], control, kind, ladder) for path, control in cells}
     except Fault as fault:
         sys.exit(f"dash: {fault}")
     if target:
         results = [{"path": path, "control": control, "chromium": cells[path, control], "simulator": models[path, control]}
                    for path, control in cells]
-        target.write_text(json.dumps({"player": player, "ladder_bps": ladder, "sessions": results}, indent=1), encoding="utf-8")
+        target.write_text(json.dumps({"kind": kind, "player": player, "ladder_bps": ladder, "sessions": results}, indent=1), encoding="utf-8")
     most = max(map(len, cells.values()), default=0)
-    print(f"{player} / simulator: means of up to {most} / {SEEDS} sessions of {SESSION_S} s; bitrates",
+    print(f"{player} / simulator, video {kind}: means of up to {most} / {SEEDS} sessions of {SESSION_S} s; bitrates",
           "/".join(f"{bps / 1000:.0f}" for bps in ladder), "kbit/s")
-    print("| path | control | stalls | stalled, s | start-up, s | bitrate, Mbit/s | switches |\n|---|---|---|---|---|---|---|")
+    columns = ["path", "control", "stalls", "stalled, s", "start-up, s", "bitrate, Mbit/s", "switches"] + ["latency, s"] * (kind == "live")
+    print(f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}")
     means = {cell: (mean(cells[cell]), mean(models[cell])) for cell in cells}
     for (path, control), (real, model) in means.items():
         print(row(path, control, real, model))

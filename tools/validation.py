@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the tables of docs/validation.md and docs/l4s.md from the output of `bbrlab validate --json` and `bbrlab reproduce --on uml --json`.
+"""Writes the tables of docs/validation.md, docs/l4s.md and docs/quic.md from the output of `bbrlab validate --json` and `bbrlab reproduce --on uml --json`.
 It reads the JSON of either, from any backend, and rewrites the tables between their markers.
 Use: tools/validation.py out/validate.json out/uml.json…
 """
@@ -54,6 +54,20 @@ def scenarios(agree):
     return table(["scenario", *(agree["figures"][nth] for nth in known)], rows)
 
 
+def stacks(documents):
+    """Goodput and median RTT of every scenario in each QUIC stack, simulator / stack, and the ratio."""
+    columns = ("goodput, Mbit/s", "RTT p50, ms")
+    head, rows = ["scenario"], {}
+    for document in documents:
+        stack = document["with"].removeprefix("quic:")
+        head += [f"{stack}: {column}" for column in columns]
+        for cell in document["scenarios"]:
+            figures = (cell["figures"][document["figures"].index(column)] for column in columns)
+            row = rows.setdefault(cell["name"].replace("l4s: ", ""), [])
+            row += [f"{short(one['sim'])} / {short(one['real'])} = {one['ratio']:.3f}" for one in figures]
+    return table(head, [[name, *row] for name, row in rows.items()])
+
+
 def claims(documents):
     """Every expectation with the real kernel's value and the simulator's."""
     rows = []
@@ -77,10 +91,12 @@ def main():
             first = document["scenarios"][0]["name"].split(": ")[0]
             matrix = first if first in ("l4s", "prague") else document["with"]
             parts |= {f"{matrix}-demands": demands(document), f"{matrix}-scenarios": scenarios(document)}
+    if quic := [document for document in documents if document.get("with", "").startswith("quic:")]:
+        parts["quic-scenarios"] = stacks(quic)
     reproduced = [document for document in documents if "experiments" in document]
     if reproduced:
         parts["claims"] = claims(reproduced)
-    for page in ("validation.md", "l4s.md"):
+    for page in ("validation.md", "l4s.md", "quic.md"):
         path = os.path.join(DOCS, page)
         text = open(path, encoding="utf-8").read()
         for name, part in parts.items():

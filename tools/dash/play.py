@@ -1,11 +1,12 @@
 """One session of dash.js in headless Chromium, behind `bbrlab emulate`; tools/dash.py calls it.
 
-Usage: play.py '{"scheme", "dashjs", "session_s", "begin_s", "lowest_kbps", "log", "lead_s"}'
+Usage: play.py '{"scheme", "dashjs", "session_s", "begin_s", "lowest_kbps", "log", "lead_s", "latency_s", "live_begin_s", "root"}'
 Prints the session's figures as JSON. Exit status 1, with one line, if the session failed.
 SPDX-License-Identifier: Apache-2.0 OR MIT
 """
 
 import contextlib
+import datetime
 import http.client
 import json
 import os
@@ -50,6 +51,15 @@ def download(server, end):
             pass
 
 
+def write_live(root, age_s):
+    """Writes the manifest of a live stream that began so many seconds ago: a segment is available once it has been produced."""
+    text = pathlib.Path(root, "stream.mpd").read_text(encoding="utf-8")
+    begun = datetime.datetime.now(datetime.timezone.utc) - datetime.timedelta(seconds=age_s)
+    live = f'type="dynamic" availabilityStartTime="{begun.strftime("%Y-%m-%dT%H:%M:%S.%f")}Z"'
+    text = re.sub(r'type="static"\s*mediaPresentationDuration="[^"]*"', live, text)
+    pathlib.Path(root, "live.mpd").write_text(text, encoding="utf-8")
+
+
 def session(plan, server):
     """The figures of one session."""
     begun = time.monotonic()
@@ -69,7 +79,9 @@ def session(plan, server):
             end = time.monotonic() + plan["lead_s"] + plan["session_s"]
             threading.Thread(target=download, args=(server, end), daemon=True).start()
             time.sleep(plan["lead_s"])
-        browser.run("play(arguments[0], arguments[1])", plan["session_s"], plan["lowest_kbps"])
+        if plan["latency_s"]:
+            write_live(plan["root"], plan["live_begin_s"])
+        browser.run("play(arguments[0], arguments[1], arguments[2])", plan["session_s"], plan["lowest_kbps"], plan["latency_s"])
         time.sleep(plan["session_s"])
         if not browser.wait_for("return window.session !== undefined", START_LIMIT_S):
             raise RuntimeError("the session has not ended")

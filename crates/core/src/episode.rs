@@ -11,10 +11,11 @@ pub(crate) enum Outcome {
     Undone,
 }
 
-/// The present loss episode, if there is one.
+/// The last loss episode, and whether it lasts.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Episode {
     began: Option<Time>,
+    lasts: bool,
     /// Packets marked lost since then that have not arrived; a mark makes them infinitely many, since it proves congestion.
     missing: u64,
     /// A packet sent after the beginning has been delivered: the ACK in progress is the last of the episode.
@@ -24,25 +25,42 @@ pub(crate) struct Episode {
 }
 
 impl Episode {
+    /// True if a packet sent at this time left after the beginning of the last episode, so that its loss does not belong to it.
+    // spec: RFC 9002 §B.5 InCongestionRecovery
+    pub(crate) fn is_before(&self, sent: Time) -> bool {
+        self.began.is_none_or(|began| began < sent)
+    }
+
+    /// Handles the loss of packets sent at `sent`. Without a present episode they begin one, unless they belong to the last.
+    /// Returns true if an episode is present.
     // spec: RFC 9002 §7.3.2
-    pub(crate) fn on_lost(&mut self, now: Time, packets: u32) {
-        if self.began.is_none() {
-            *self = Self { began: Some(now), ..self.ended() };
+    pub(crate) fn on_lost(&mut self, now: Time, sent: Time, packets: u32) -> bool {
+        if !self.lasts && self.is_before(sent) {
+            self.begin(now);
         }
-        self.missing = self.missing.saturating_add(packets.into());
+        if self.lasts {
+            self.missing = self.missing.saturating_add(packets.into());
+        }
+        self.lasts
     }
 
     pub(crate) fn on_marks(&mut self, now: Time) {
-        self.began.get_or_insert(now);
+        if !self.lasts {
+            self.begin(now);
+        }
         self.missing = u64::MAX;
+    }
+
+    const fn begin(&mut self, now: Time) {
+        *self = Self { began: Some(now), lasts: true, missing: 0, is_over: false, undone: self.undone };
     }
 
     /// Handles an ACK whose newest packet was sent at `sent`, with `late` packets delivered that had been marked lost.
     #[inline]
     pub(crate) fn on_delivered(&mut self, sent: Time, late: u64) -> Outcome {
-        let Some(began) = self.began else {
+        if !self.lasts {
             return Outcome::Nothing;
-        };
+        }
         if late > 0 && self.missing < u64::MAX {
             self.missing = self.missing.saturating_sub(late);
             if self.missing == 0 {
@@ -50,21 +68,15 @@ impl Episode {
                 return Outcome::Undone;
             }
         }
-        self.is_over |= sent > began;
+        self.is_over |= self.is_before(sent);
         Outcome::Nothing
     }
 
     /// Ends an episode that is over. Returns true if there was one.
     pub(crate) fn end(&mut self) -> bool {
-        let was_over = self.is_over;
-        if was_over {
-            *self = self.ended();
-        }
+        let was_over = core::mem::take(&mut self.is_over);
+        self.lasts &= !was_over;
         was_over
-    }
-
-    const fn ended(self) -> Self {
-        Self { began: None, missing: 0, is_over: false, undone: self.undone }
     }
 
     pub(crate) const fn undone(self) -> u32 {
@@ -82,9 +94,9 @@ mod tests {
     fn an_episode_ends_with_a_packet_sent_after_its_beginning() {
         let mut episode = Episode::default();
         assert_eq!(episode.on_delivered(AT(9), 0), Outcome::Nothing);
-        episode.on_lost(AT(10), 1);
+        episode.on_lost(AT(10), AT(1), 1);
         assert_eq!(episode.on_delivered(AT(10), 0), Outcome::Nothing);
-        episode.on_lost(AT(20), 1);
+        episode.on_lost(AT(20), AT(12), 1);
         assert!(!episode.end());
         episode.on_delivered(AT(11), 0);
         assert!(episode.end() && !episode.end());
@@ -93,12 +105,22 @@ mod tests {
     }
 
     #[test]
+    fn a_packet_sent_before_the_episode_began_belongs_to_it_even_once_it_is_over() {
+        let mut episode = Episode::default();
+        assert!(episode.on_lost(AT(10), AT(1), 1));
+        episode.on_delivered(AT(11), 0);
+        assert!(episode.end());
+        assert!(!episode.on_lost(AT(20), AT(10), 1));
+        assert!(episode.on_lost(AT(20), AT(11), 1));
+    }
+
+    #[test]
     fn an_episode_is_undone_when_all_that_it_lost_has_arrived() {
         let mut episode = Episode::default();
-        episode.on_lost(AT(10), 2);
+        episode.on_lost(AT(10), AT(1), 2);
         assert_eq!(episode.on_delivered(AT(5), 1), Outcome::Nothing);
         assert_eq!(episode.on_delivered(AT(5), 1), Outcome::Undone);
-        episode.on_lost(AT(20), 1);
+        episode.on_lost(AT(20), AT(11), 1);
         episode.on_delivered(AT(21), 0);
         assert!(episode.end());
         assert_eq!(episode.undone(), 1);
@@ -107,7 +129,7 @@ mod tests {
     #[test]
     fn a_mark_cannot_be_undone() {
         let mut episode = Episode::default();
-        episode.on_lost(AT(10), 1);
+        episode.on_lost(AT(10), AT(1), 1);
         episode.on_marks(AT(11));
         assert_eq!(episode.on_delivered(AT(5), 9), Outcome::Nothing);
         episode.on_delivered(AT(12), 0);

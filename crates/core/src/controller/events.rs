@@ -51,12 +51,15 @@ impl<A: Algorithm> Controller<A> {
             });
             self.note_outputs();
         }
-        self.end_episode(); // one that is over; this loss begins the next
-        if let Some(episode) = &mut self.episode {
-            episode.on_lost(now, loss.packets);
-            if self.ca_state < CaState::Recovery {
-                self.change_ca_state(CaState::Recovery);
-            }
+        let sent = loss.token.send_time();
+        if self.episode.is_some_and(|episode| episode.is_before(sent)) {
+            self.end_episode(); // if it is over: this loss begins the next
+        }
+        if let Some(episode) = &mut self.episode
+            && episode.on_lost(now, sent, loss.packets)
+            && self.ca_state < CaState::Recovery
+        {
+            self.change_ca_state(CaState::Recovery);
         }
     }
 
@@ -90,7 +93,7 @@ impl<A: Algorithm> Controller<A> {
         let now = self.clock(now);
         self.end_episode();
         if let Some(episode) = &mut self.episode {
-            episode.on_lost(now, 0);
+            episode.on_lost(now, now, 0);
         }
         self.on_rto(now, self.flight, first);
     }

@@ -117,7 +117,7 @@ impl<A: Algorithm> Controller<A> {
     /// Leaves loss recovery to the host, which reports it with [`Self::on_ca_state`], [`Self::on_rto`] and [`Self::on_undo`].
     ///
     /// By default the controller keeps loss episodes itself: one begins with the first loss or mark, and ends with the delivery of a
-    /// packet sent after it.
+    /// packet sent after it. A packet sent before belongs to it, even if its loss is reported later.
     #[must_use]
     pub fn with_host_recovery(mut self) -> Self {
         self.episode = None;

@@ -54,11 +54,14 @@ impl Client {
                 frames.on_bytes(now, in_order);
                 Reaction::None
             }
-            Self::Video(player) if in_order >= written => {
+            Self::Video(player) => {
+                player.on_bytes(now, in_order);
+                if in_order < written {
+                    return Reaction::None;
+                }
                 let request = player.on_segment(now);
                 Reaction::Request { size: request.size, pause: request.pause }
             }
-            Self::Video(_) => Reaction::None,
             Self::Page(loader) => loader.on_bytes(now, in_order),
         }
     }

@@ -17,9 +17,11 @@ const RESERVOIR: f64 = 90.0 / 240.0;
 const CUSHION_END: f64 = 216.0 / 240.0;
 /// Share of the throughput that a segment may use. Source: dash.js 5, `bandwidthSafetyFactor`.
 const SAFETY: f64 = 0.9;
-/// Half-lives of the two throughput averages, seconds of download; the smaller average counts. Source: dash.js 5,
+/// Half-lives of the two throughput averages, weighted seconds of download; the smaller average counts. Source: dash.js 5,
 /// `throughputFastHalfLifeSeconds`, `throughputSlowHalfLifeSeconds`.
 const HALF_LIVES_S: [f64; 2] = [3.0, 8.0];
+/// Weight of a second of download in these averages. Source: dash.js 5, `weightDownloadTimeMultiplicationFactor`.
+const DOWNLOAD_WEIGHT: f64 = 1.5;
 /// Weight of a change of bitrate in QoE. Source: Yin et al., SIGCOMM 2015, balanced preferences: λ.
 const CHANGE_WEIGHT: f64 = 1.0;
 /// Weight of a second of stall or start-up delay in QoE, kbit/s. Source: the same, μ and μ_s.
@@ -79,7 +81,8 @@ impl AbrRule {
 pub struct Player {
     video: Arc<VideoSetup>,
     started: Time,
-    requested: Time,
+    /// Arrival of the first byte of the segment under way.
+    first_byte: Option<Time>,
     /// Bitrate of the segment under way.
     quality: usize,
     /// Media in the buffer at `seen`.
@@ -112,7 +115,7 @@ impl Player {
         Self {
             video,
             started: now,
-            requested: now,
+            first_byte: None,
             quality: 0,
             buffered: Span::ZERO,
             seen: now,
@@ -133,6 +136,13 @@ impl Player {
         self.video.bitrates[self.quality].bytes_in(self.video.segment).max(1)
     }
 
+    /// Handles data of the stream: `in_order` bytes have arrived by `now`.
+    pub fn on_bytes(&mut self, now: Time, in_order: u64) {
+        if in_order > self.bytes {
+            self.first_byte.get_or_insert(now);
+        }
+    }
+
     /// Plays up to `now`, at which the segment under way has arrived, and chooses the next one.
     pub fn on_segment(&mut self, now: Time) -> Request {
         self.play_until(now);
@@ -142,8 +152,11 @@ impl Player {
         self.segments += 1;
         self.bitrates += self.video.bitrates[self.quality].as_bits_per_sec();
         self.buffered = self.buffered + self.video.segment;
-        for mean in &mut self.throughput {
-            mean.add((size * BITS) as f64, now.since(self.requested));
+        // A segment that arrives at one moment has no throughput.
+        if let Some(took) = self.first_byte.take().map(|first| now.since(first)).filter(|took| *took > Span::ZERO) {
+            for mean in &mut self.throughput {
+                mean.add((size * BITS) as f64, took);
+            }
         }
         let next = self.choose();
         if next != self.quality {
@@ -152,9 +165,7 @@ impl Player {
             self.changes += from.abs_diff(to);
             self.quality = next;
         }
-        let pause = self.pause(now);
-        self.requested = now + pause;
-        Request { size: self.size(), pause }
+        Request { size: self.size(), pause: self.pause(now) }
     }
 
     /// Time until the next request: when the segment has room in the buffer, and has been produced.
@@ -188,8 +199,8 @@ impl Player {
         match self.video.rule {
             AbrRule::Buffer => by_buffer(bitrates, self.quality, self.buffered, self.video.buffer),
             AbrRule::Throughput => {
-                let mean = self.throughput.iter().map(HalfLifeMean::get).fold(f64::INFINITY, f64::min);
-                by_throughput(bitrates, mean)
+                let [fast, slow] = self.throughput.map(HalfLifeMean::get);
+                fast.zip(slow).map_or(self.quality, |(fast, slow)| by_throughput(bitrates, fast.min(slow)))
             }
         }
     }
@@ -256,7 +267,7 @@ fn by_throughput(bitrates: &[Rate], mean_bps: f64) -> usize {
     usable.saturating_sub(1)
 }
 
-/// An exponentially weighted mean of throughput, weighted by download time and corrected for its start.
+/// An exponentially weighted mean of throughput, weighted by the time from first to last byte and corrected for its start.
 // spec: dash.js 5, ThroughputController
 #[derive(Clone, Copy, Debug)]
 struct HalfLifeMean {
@@ -277,14 +288,15 @@ impl HalfLifeMean {
 
     fn add(&mut self, bits: f64, took: Span) {
         let took_s = took.as_nanos().max(1) as f64 / NANOS_PER_SEC as f64;
-        let left = self.left(took_s);
+        let weight_s = DOWNLOAD_WEIGHT * took_s;
+        let left = self.left(weight_s);
         self.sum = left * self.sum + (1.0 - left) * bits / took_s;
-        self.weight_s += took_s;
+        self.weight_s += weight_s;
     }
 
-    /// The mean, bit/s; 0 without values.
-    fn get(&self) -> f64 {
-        if self.weight_s > 0.0 { self.sum / (1.0 - self.left(self.weight_s)) } else { 0.0 }
+    /// The mean, bit/s; `None` without values.
+    fn get(self) -> Option<f64> {
+        (self.weight_s > 0.0).then(|| self.sum / (1.0 - self.left(self.weight_s)))
     }
 }
 
@@ -308,10 +320,12 @@ mod tests {
     fn download(player: &mut Player, bps: u64, end: Time) {
         let (mut at, mut size) = (Time::ZERO, player.size());
         loop {
+            let first = at;
             at += Rate::bits_per_sec(bps).time_for(size);
             if at > end {
                 return;
             }
+            player.on_bytes(first, player.bytes + 1);
             let next = player.on_segment(at);
             (at, size) = (at + next.pause, next.size);
         }
@@ -370,9 +384,21 @@ mod tests {
         for _ in 0..3 {
             means.iter_mut().for_each(|mean| mean.add(8e6, Span::secs(1)));
         }
-        assert!(means.iter().all(|mean| (mean.get() - 8e6).abs() < 1.0), "unbiased from the start");
+        assert!(means.iter().all(|mean| (mean.get().unwrap() - 8e6).abs() < 1.0), "unbiased from the start");
         means.iter_mut().for_each(|mean| mean.add(8e6, Span::secs(8)));
-        assert!(means[0].get() < means[1].get() && means[1].get() < 8e6);
+        assert!(means[0].get() < means[1].get() && means[1].get() < Some(8e6));
+    }
+
+    #[test]
+    fn the_wait_for_the_first_byte_does_not_count_and_a_segment_without_duration_changes_nothing() {
+        let mut player = player(AbrRule::Throughput, false);
+        player.on_bytes(at(3), 1);
+        player.on_segment(at(4)); // 1.2 Mbit in the second since its first byte
+        assert_eq!(player.throughput[0].get().map(f64::round), Some(1.2e6));
+        assert_eq!(player.quality, 1);
+        player.on_bytes(at(5), player.bytes + 1);
+        player.on_segment(at(5));
+        assert_eq!((player.throughput[0].get().map(f64::round), player.quality), (Some(1.2e6), 1));
     }
 
     #[test]
