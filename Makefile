@@ -161,9 +161,9 @@ peers: checked-full ## HTTP/3 with real peers over loopback: Chromium, curl, aio
 	@tools/setup.sh peers || [ "$$CI" != true ]
 	python3 tools/peers.py
 
-dash: checked-full ## adaptive video in Chromium with dash.js, from bbrlab serve behind bbrlab emulate, beside the simulator's: stalls and bitrate agree in sign (20 minutes)
+dash: checked-full ## video on demand and live in Chromium with dash.js, from bbrlab serve behind bbrlab emulate, beside the simulator's: stalls and bitrate agree in sign (40 minutes)
 	@tools/setup.sh dash
-	python3 tools/dash.py
+	python3 tools/dash.py; demand=$$?; python3 tools/dash.py --live && exit $$demand
 
 host-long: build ## an A/B test over two emulated links, 10 million calls an algorithm beside native code, 1,000 loads and unloads under traffic, ten minutes of everything at once (hours)
 	BBRLAB=$(RELEASE) tools/ab.sh

@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
 """Adaptive video in a real player beside the simulator's: Chromium with dash.js plays a stream that `bbrlab serve` sends through
-`bbrlab emulate`. The simulator runs the same paths with `video=throughput` and the real bitrates of the encoded stream. For each pair
-of sessions on one path, or with one congestion control, the difference must have the same sign in both: of stalled time, of bitrate.
-`--live` plays live video: a segment can be requested once it has been produced, and the player keeps a latency.
+`bbrlab emulate`; the simulator runs the same paths with `video=throughput` and the encoded stream's real bitrates. For each pair of
+sessions on one path, or with one congestion control, the difference of stalled time and of bitrate must have the same sign in both.
 
-Usage: dash.py [--live] [--json FILE] [PATH…] [CONTROL…]   one session each of all paths and controls, unless some are named
+Usage: dash.py [--live] [--json FILE] [PATH…] [CONTROL…]   one session each of all paths and controls, unless some are named; live: with a latency
        dash.py --from FILE…                                means of the sessions in such files; the simulator runs, no browser does
        dash.py --list                                      names of paths and controls
 Exit status: 0 if all signs agree, 1 if one does not or a session failed, 2 for wrong arguments or a missing requirement.
-It runs in real time, about 65 s a session, and needs the privileges of `bbrlab emulate`. tools/setup.sh dash installs what is missing.
+In real time, about 65 s a session, with the privileges of `bbrlab emulate`. tools/setup.sh dash installs what is missing.
 env: BBRLAB (target/release/bbrlab); DASHJS (out/dash/node_modules/dashjs)
 SPDX-License-Identifier: Apache-2.0 OR MIT
 """
