@@ -18,8 +18,8 @@ struct Scripted {
     now: Time,
     next: u64,
     packets: VecDeque<(u64, Time, PacketToken)>,
-    /// Time at which the loss episode began.
-    episode: Option<Time>,
+    /// Time at which the loss episode began, and whether it lasts.
+    episode: Option<(Time, bool)>,
 }
 
 impl Scripted {
@@ -61,11 +61,13 @@ impl Scripted {
         batch.delivered(&token, number);
         let open = self.cc.on_delivered(batch);
         // RFC 9002 §7.3.2
-        let mut is_over = self.episode.is_some_and(|began| sent > began);
-        for (number, _, token) in lost {
+        let is_in = |episode: Option<(Time, bool)>, sent: Time| episode.is_some_and(|(began, _)| sent <= began);
+        let mut is_over = self.episode.is_some_and(|(_, lasts)| lasts) && !is_in(self.episode, sent);
+        for (number, left, token) in lost {
             self.cc.on_lost(self.now, &Loss::packet(&token, number));
-            if self.episode.is_none() || is_over {
-                (self.episode, is_over) = (Some(self.now), false);
+            let lasts = self.episode.is_some_and(|(_, lasts)| lasts) && !is_over;
+            if !lasts && !is_in(self.episode, left) {
+                (self.episode, is_over) = (Some((self.now, true)), false);
                 if self.keeps_recovery {
                     self.cc.on_ca_state(CaState::Open);
                     self.cc.on_ca_state(CaState::Recovery);
@@ -76,7 +78,7 @@ impl Scripted {
         info.in_flight = Some((before, self.flight()));
         self.cc.on_ack(open, &info);
         if is_over {
-            self.episode = None;
+            self.episode = self.episode.map(|(began, _)| (began, false));
             if self.keeps_recovery {
                 self.cc.on_ca_state(CaState::Open);
             }
