@@ -265,27 +265,37 @@ fn acks_wait_on_the_reverse_link_behind_an_upload() {
         let path =
             "--rate 20mbit --rtt 40ms --buffer 1bdp --up rate=5mbit,buffer=30p --probe 20ms --duration 20s --warmup 5s";
         let flags = format!("{path} --flow cubic --flow cubic,direction=up");
-        let (own, beside) = (run(stack, &flags).result, simulated(stack, &flags).result);
         let name = stack.name();
-        let up = &own.flows[1];
         let is_near = |a: f64, b: f64, by: f64| (a / b - 1.0).abs() < by;
-        for (flow, simulated) in own.flows.iter().zip(&beside.flows) {
-            let (own, simulated) = (mbps(flow), mbps(simulated));
-            assert!(is_near(own, simulated, 0.12), "{name}: {}: {own} and {simulated} Mbit/s", flow.name);
-        }
-        assert!(up.drop_ratio.is_some_and(|ratio| ratio > 0.0 && ratio < 0.05), "{name}: {:?}", up.drop_ratio);
+        // Goodputs in Mbit/s, then of the reverse link its queue in ms, its utilisation and drops, then the probe's RTT in ms.
         let figures = |result: &RunResult| {
             let (up, probe) = (result.up.as_ref().unwrap(), result.probe.as_ref().unwrap());
-            (up.queue_ms.p50, up.utilisation, probe.rtt_ms.as_ref().unwrap().p50, probe.lost)
+            assert!(probe.lost <= 20, "{name}: {} probes lost of 750", probe.lost);
+            let drops = result.flows[result.flows.len() - 1].drop_ratio.unwrap_or(0.0);
+            let goodputs = [mbps(&result.flows[0]), mbps(&result.flows[result.flows.len() - 1])];
+            [goodputs[0], goodputs[1], up.queue_ms.p50, up.utilisation, drops, probe.rtt_ms.as_ref().unwrap().p50]
         };
-        let (ours, simulated) = (figures(&own), figures(&beside));
-        assert!(is_near(ours.0, simulated.0, 0.35), "{name}: queue {} and {} ms", ours.0, simulated.0);
-        assert!(is_near(ours.1, simulated.1, 0.03), "{name}: utilisation {} and {}", ours.1, simulated.1);
-        assert!(is_near(ours.2, simulated.2, 0.25), "{name}: probe {} and {} ms", ours.2, simulated.2);
-        assert!(ours.3 <= 20 && simulated.3 <= 20, "{name}: {} and {} probes lost of 750", ours.3, simulated.3);
+        let runs = [1, 2, 3].map(|seed| figures(&run(stack, &format!("{flags} --seed {seed}")).result));
+        let own: [f64; 6] = std::array::from_fn(|nth| {
+            let mut values = runs.map(|run| run[nth]);
+            values.sort_by(f64::total_cmp);
+            values[1]
+        });
+        let beside = figures(&simulated(stack, &flags).result);
+        for (what, nth, by) in [
+            ("goodput", 0, 0.12),
+            ("upload", 1, 0.12),
+            ("queue", 2, 0.35),
+            ("utilisation", 3, 0.03),
+            ("probe", 5, 0.25),
+        ] {
+            assert!(is_near(own[nth], beside[nth], by), "{name}: {what} {} and {}", own[nth], beside[nth]);
+        }
+        assert!(own[4] > 0.0 && own[4] < 0.05, "{name}: {} dropped", own[4]);
         // Without the upload, ACKs and echoes meet an empty link.
         let alone = run(stack, &format!("{path} --flow cubic")).result;
-        assert!(figures(&alone).0 < 1.0 && alone.up.unwrap().utilisation < 0.15, "{name}: ACKs alone wait");
+        let [_, _, queue_ms, utilisation, ..] = figures(&alone);
+        assert!(queue_ms < 1.0 && utilisation < 0.15, "{name}: ACKs alone wait");
         // The stack's send buffer holds what the faster direction does.
         let fast =
             run(stack, "--rate 1mbit --rtt 200ms --up rate=20mbit --flow cubic,direction=up --duration 8s --warmup 3s");
