@@ -46,7 +46,7 @@ REPRODUCED = [ out/catalogue.txt -nt $(CHECKED) ] || { $(REPRODUCE); } || [ $$? 
 MUTANTS := CARGO_PROFILE_TEST_OPT_LEVEL=0 nice cargo mutants --iterate -p bbrlab-core -j1 -o out \
     $(foreach file,bbr1/*.rs bbr3/*.rs cubic.rs hystart.rs minmax.rs sampler.rs shared.rs wide.rs,-f 'crates/core/src/$(file)')
 
-.PHONY: help setup run test ci ci-rest build checked clean uml uml-newer validate-l4s picture mutants spec-mutants golden-update wheel quic peers dash host-long kernels-long kernels-aarch64 chance fresh workflows grafana web web-long site semver release release-check \
+.PHONY: help setup run test ci ci-rest build checked clean uml uml-newer validate-l4s picture mutants spec-mutants golden-update wheel quic peers dash lag host-long kernels-long kernels-aarch64 chance fresh workflows grafana web web-long site semver release release-check \
     $(TEST_STEPS) $(REST_STEPS)
 
 help: ## this list
@@ -164,6 +164,10 @@ peers: checked-full ## HTTP/3 with real peers over loopback: Chromium, curl, aio
 dash: checked-full ## video on demand and live in Chromium with dash.js, from bbrlab serve behind bbrlab emulate, beside the simulator's: stalls and bitrate agree in sign (40 minutes)
 	@tools/setup.sh dash
 	python3 tools/dash.py; demand=$$?; python3 tools/dash.py --live && exit $$demand
+
+lag: checked-full ## latency under load by irtt and iperf3 behind bbrlab emulate, beside the simulator's probe (6 minutes)
+	@tools/setup.sh lag
+	python3 tools/lag.py
 
 host-long: build ## an A/B test over two emulated links, 10 million calls an algorithm beside native code, 1,000 loads and unloads under traffic, ten minutes of everything at once (hours)
 	BBRLAB=$(RELEASE) tools/ab.sh

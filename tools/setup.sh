@@ -345,6 +345,17 @@ need_dash() {
         lack "dash.js is missing; npm install --prefix $home dashjs@$version"
 }
 
+# irtt from its Debian package, without the service that installing the package would start.
+need_lag() {
+    local home=out/lag
+    need iperf3
+    [ -x $home/usr/bin/irtt ] && return
+    mkdir -p $home
+    if ! { (cd $home && apt-get download -qq irtt) && dpkg-deb -x $home/irtt_*.deb $home; } 2>/dev/null; then
+        lack "irtt is missing; unpack Debian's package irtt into $home"
+    fi
+}
+
 # User Mode Linux: a kernel that is already built needs nothing more. With --newer the build fetches its source itself.
 need_uml() {
     need ip
@@ -441,6 +452,10 @@ needs_of() {
         dash)
             need cmake
             need_dash
+            ;;
+        lag)
+            need cmake
+            need_lag
             ;;
         python) need_python ;;
         uml | uml-tests | validate) need_uml ;;
