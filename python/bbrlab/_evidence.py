@@ -15,7 +15,7 @@ from bbrlab._record import Record
 
 
 def reproduce(*claims: str, seed: int = 1, executor: Any = None) -> Record:
-    """Runs published claims, all 42 without names, and returns the document of `bbrlab reproduce --json`.
+    """Runs published claims, all 41 without names, and returns the document of `bbrlab reproduce --json`.
 
     `executor` runs one claim a task, as in `sweep`; without one they run on threads here.
     """

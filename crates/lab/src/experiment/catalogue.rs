@@ -51,7 +51,6 @@ const FILES: &[(&str, &str)] = files![
     "l4s/dualpi2.toml",
     "l4s/coexist.toml",
     "l4s/one_queue.toml",
-    "l4s/testbed.toml",
     "apps/audio_chunks.toml",
     "apps/live_startup.toml",
     "apps/video_burst.toml",
