@@ -89,7 +89,7 @@ def main():
     for document in documents:
         if "with" in document:
             first = document["scenarios"][0]["name"].split(": ")[0]
-            matrix = first if first in ("l4s", "prague") else document["with"]
+            matrix = first if first in ("l4s", "prague", "google") else document["with"]
             parts |= {f"{matrix}-demands": demands(document), f"{matrix}-scenarios": scenarios(document)}
     if quic := [document for document in documents if document.get("with", "").startswith("quic:")]:
         parts["quic-scenarios"] = stacks(quic)

@@ -96,8 +96,8 @@ impl PacketToken {
         self
     }
 
-    /// The same packet, followed by `rest` in its burst.
-    // spec: google/bbr v3 tcp_fragment
+    /// The same packet without `rest` of its burst in flight.
+    // spec: google/bbr v3 tcp_fragment, tcp_shifted_skb
     pub(crate) const fn before(mut self, rest: u32) -> Self {
         self.tx_in_flight = self.tx_in_flight.saturating_sub(rest);
         self

@@ -157,9 +157,10 @@ impl Stack {
     }
 }
 
-/// Algorithms whose Linux module is not part of Linux, and the module's name. User Mode Linux runs them if its kernel was built with
-/// the module: L4STeam's `tcp_prague`.
-const MODULES: [(&str, &str); 1] = [("prague", "prague")];
+/// Algorithms whose Linux module is not part of Linux, and the name under which a kernel has it. User Mode Linux runs them if its
+/// kernel was built with the module: L4STeam's `tcp_prague`, Google's `tcp_bbr2` of v2alpha, and Google's `tcp_bbr` of v3, registered
+/// as `bbr3` beside Linux's `bbr`.
+const MODULES: [(&str, &str); 3] = [("prague", "prague"), ("bbr2", "bbr2"), ("bbr3-linux", "bbr3")];
 
 /// Returns the kernel's name of an algorithm with default parameters, or the reason it has none.
 pub fn kernel_cc(algorithm: &AlgorithmConfig) -> Result<&'static str> {

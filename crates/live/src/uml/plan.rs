@@ -329,7 +329,10 @@ fn child(device: &str, link: &LinkConfig) -> String {
             time(fq.codel.target),
             time(fq.codel.interval),
             if fq.codel.ecn { " ecn" } else { " noecn" },
-            fq.codel.ce_threshold.map_or(String::new(), |at| format!(" ce_threshold {}", time(at))),
+            fq.codel.ce_threshold.map_or(String::new(), |at| {
+                let selector = if fq.codel.ce_only_ect_1 { " ce_threshold_selector 0x1/0x3" } else { "" };
+                format!(" ce_threshold {}{selector}", time(at))
+            }),
         ),
         Aqm::Cake(_) | Aqm::DualPi2(_) => String::new(),
         Aqm::Fq(fq) => format!(

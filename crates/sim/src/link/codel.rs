@@ -102,7 +102,8 @@ impl Control {
         } else {
             head
         }?;
-        if config.ce_threshold.is_some_and(|threshold| waited(now, &next) > span_ticks(threshold)) {
+        let is_selected = !config.ce_only_ect_1 || next.packet.is_l4s();
+        if is_selected && config.ce_threshold.is_some_and(|threshold| waited(now, &next) > span_ticks(threshold)) {
             tally.try_mark(&mut next.packet);
         }
         Some(next)
@@ -229,8 +230,13 @@ mod tests {
     use super::*;
     use crate::link::testing::{Packet, packet};
 
-    const CONFIG: CodelConfig =
-        CodelConfig { target: Span::millis(5), interval: Span::millis(100), ecn: false, ce_threshold: None };
+    const CONFIG: CodelConfig = CodelConfig {
+        target: Span::millis(5),
+        interval: Span::millis(100),
+        ecn: false,
+        ce_threshold: None,
+        ce_only_ect_1: false,
+    };
 
     /// Empties a queue of `n` packets that arrived at 0, one packet per millisecond.
     /// Returns the milliseconds at which the head was dropped or marked.
@@ -328,6 +334,18 @@ mod tests {
         let config = CodelConfig { ce_threshold: Some(Span::millis(1)), ..CONFIG };
         let (_, sent) = standing_queue(config, true, 50);
         assert_eq!(sent.iter().filter(|entry| entry.packet.ce).count(), 48);
+    }
+
+    #[test]
+    fn a_threshold_for_ect_1_spares_ect_0() {
+        let config = CodelConfig { ce_threshold: Some(Span::millis(1)), ce_only_ect_1: true, ..CONFIG };
+        let (mut codel, mut tally) = (Codel::new(config), Tally::default());
+        for l4s in [false, true, false, true] {
+            let packet = Packet { ect: true, l4s, ..packet(66) };
+            codel.enqueue(Entry { packet, arrived: Time::ZERO }, Limit::NONE, &mut tally);
+        }
+        let sent = std::iter::from_fn(|| codel.dequeue(Time::ZERO + Span::millis(9), &mut tally));
+        assert!(sent.map(|entry| entry.packet.ce).eq([false, true, false, true]));
     }
 
     #[test]

@@ -128,6 +128,8 @@ pub struct Codel {
     pub ecn: bool,
     /// Mark every packet that waited longer than this (Linux `ce_threshold`).
     pub ce_threshold: Option<Span>,
+    /// Mark for `ce_threshold` only what carries ECT(1) (Linux `ce_threshold_selector 0x1/0x3`, in `fq_codel` alone).
+    pub ce_only_ect_1: bool,
 }
 
 /// FQ-CoDel's parameters.

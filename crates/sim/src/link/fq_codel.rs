@@ -187,7 +187,13 @@ mod tests {
     use bbrlab_core::Span;
 
     const CONFIG: FqCodelConfig = FqCodelConfig {
-        codel: Codel { target: Span::millis(5), interval: Span::millis(100), ecn: false, ce_threshold: None },
+        codel: Codel {
+            target: Span::millis(5),
+            interval: Span::millis(100),
+            ecn: false,
+            ce_threshold: None,
+            ce_only_ect_1: false,
+        },
         flows: 1024,
         quantum: 1514,
     };

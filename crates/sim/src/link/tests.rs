@@ -14,7 +14,13 @@ use super::*;
 const RATE_BPS: u64 = 12_000_000;
 const MS: u64 = 1_000_000;
 const DEEP: Buffer = Buffer::Packets(100_000);
-const CODEL: Codel = Codel { target: Span::millis(5), interval: Span::millis(100), ecn: false, ce_threshold: None };
+const CODEL: Codel = Codel {
+    target: Span::millis(5),
+    interval: Span::millis(100),
+    ecn: false,
+    ce_threshold: None,
+    ce_only_ect_1: false,
+};
 const FQ: FqCodel = FqCodel { codel: CODEL, flows: 1024, quantum: 1514 };
 const RED: Red = Red { min: 30_000, max: 90_000, probability: 0.1, wlog: 9, gentle: true, ecn: false };
 const PIE: Pie = Pie {

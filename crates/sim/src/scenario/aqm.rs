@@ -41,8 +41,8 @@ const KINDS: [(Kind, &str, &[&str], &str); 8] = [
     (
         Kind::FqCodel,
         "fq_codel",
-        &["target", "interval", "ce", "ecn", "flows", "quantum"],
-        "fq_codel:target=TIME,interval=TIME,ce=TIME,flows=N,quantum=BYTES,ecn",
+        &["target", "interval", "ce", "ect1", "ecn", "flows", "quantum"],
+        "fq_codel:target=TIME,interval=TIME,ce=TIME,ect1,flows=N,quantum=BYTES,ecn",
     ),
     (
         Kind::Pie,
@@ -99,7 +99,7 @@ impl AqmSpec {
             Kind::Red => Aqm::Red(red(buffer_bytes, options)?),
             Kind::Codel => Aqm::Codel(codel(options)?),
             Kind::FqCodel => Aqm::FqCodel(FqCodel {
-                codel: codel(options)?,
+                codel: fq_codel(options)?,
                 flows: in_range(options, "flows", 1024, 1..=65_536)?,
                 quantum: in_range(options, "quantum", 1514, 1..=1 << 20)?,
             }),
@@ -160,7 +160,16 @@ fn codel(options: &Options<'_>) -> Result<Codel, TextError> {
         interval: positive(options, "interval", TimeSpan::millis(100))?.span(),
         ecn: options.switch("ecn")?,
         ce_threshold: options.get::<TimeSpan>("ce")?.map(TimeSpan::span),
+        ce_only_ect_1: false,
     })
+}
+
+fn fq_codel(options: &Options<'_>) -> Result<Codel, TextError> {
+    let codel = Codel { ce_only_ect_1: options.switch("ect1")?, ..codel(options)? };
+    if codel.ce_only_ect_1 && codel.ce_threshold.is_none() {
+        return Err(TextError("ect1 selects the packets that ce=TIME marks; write ce=TIME,ect1".into()));
+    }
+    Ok(codel)
 }
 
 // Defaults of Linux `cake_init`; the target is a twentieth of the interval, as `tc` sets it.

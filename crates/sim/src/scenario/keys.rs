@@ -191,7 +191,7 @@ scenario_keys! {
     /// Queue discipline: droptail, red, codel, fq_codel, fq, cake, pie or dualpi2, with options as in codel:target=5ms:ecn
     ///
     /// Options: red:min=VOLUME,max=VOLUME,p=SHARE,wlog=N,gentle,ecn; codel:target=TIME,interval=TIME,ce=TIME,ecn;
-    /// fq_codel: those of codel, and flows=N, quantum=BYTES; fq:flow_limit=N,quantum=BYTES,initial_quantum=BYTES,ce=TIME; pie:target=TIME,tupdate=TIME,alpha=X,beta=X,burst=TIME,ecn;
+    /// fq_codel: those of codel, ect1 (ce marks only ECT(1)), flows=N, quantum=BYTES; fq:flow_limit=N,quantum=BYTES,initial_quantum=BYTES,ce=TIME; pie:target=TIME,tupdate=TIME,alpha=X,beta=X,burst=TIME,ecn;
     /// dualpi2:target=TIME,tupdate=TIME,alpha=X,beta=X,coupling=X,step=TIME,classic=PERCENT;
     /// cake:rtt=TIME,diffserv3|diffserv4|besteffort,triple-isolate|flows.
     aqm: AqmSpec = AqmSpec::default();

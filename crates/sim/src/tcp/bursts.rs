@@ -1,9 +1,12 @@
-//! Burst sizes, super-packet boundaries in the socket's queue, and the deferral of small bursts.
-//! Spec: Linux 6.12 `tcp_output.c`, `tcp.c`.
+//! Burst sizes, super-packet boundaries in the socket's queue, the deferral of small bursts, and super-packets split by SACKs.
+//! Spec: Linux 6.12 `tcp_output.c`, `tcp_input.c`, `tcp.c`.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use bbrlab_core::{CaState, Span, Time};
+use std::ops::Range;
 
+use bbrlab_core::{CaState, PacketToken, Span, Time};
+
+use super::scoreboard::{Record, flag};
 use super::sender::Sender;
 
 /// TSO's addition to a burst on short paths, halved for each 2^9 µs of RTT. Source: Linux `tcp_tso_rtt_log` = 9.
@@ -107,6 +110,42 @@ impl Sender {
         *limited |= room <= (window_room / u64::from(self.mss)).min(u64::from(u32::MAX)) as u32;
         true
     }
+
+    /// Token of a segment after the rest of its super-packet has been split off.
+    // spec: Linux tcp_fragment; google/bbr v3 keeps its count of the data in flight right
+    pub(super) fn part_of_burst(&self, record: &Record) -> PacketToken {
+        let rest = u32::from(record.rest);
+        self.cc.part_of_burst(&record.token, rest, rest * self.mss)
+    }
+
+    /// Token of a segment of a run that a block reports for the first time. If the run ends within a super-packet, the part beyond is
+    /// split off.
+    #[inline]
+    pub(super) fn sacked_token(&mut self, seq: u64, run: &Range<u64>) -> PacketToken {
+        let record = self.board.peek(seq);
+        let is_cut = seq + 1 == run.end && record.rest > 0 && self.cc.needs_on_lost();
+        if is_cut { self.split(seq, run.start) } else { record.token }
+    }
+
+    /// Splits a super-packet behind a segment of a run that began at `start`. If a SACKed segment precedes the part, Linux joins the part
+    /// to that one, and no longer counts it as in flight with the rest; the draft's count, in bytes, is that at each packet's departure.
+    // spec: Linux tcp_match_skb_to_sack, tcp_shift_skb_data; google/bbr v3 tcp_shifted_skb
+    #[cold]
+    fn split(&mut self, seq: u64, start: u64) -> PacketToken {
+        let record = *self.board.peek(seq);
+        let first = (start..seq).rev().find(|&at| self.board.peek(at).token != record.token).map_or(start, |at| at + 1);
+        let is_joined = first > self.board.una && self.board.peek(first - 1).flags & flag::SACKED != 0;
+        if !is_joined || self.cc.counts_bytes() {
+            return self.part_of_burst(&record);
+        }
+        let burst_end = seq + 1 + u64::from(record.rest);
+        let is_rest = |next: &Record| next.token == record.token && next.flags & flag::SACKED == 0;
+        let end = (seq + 1..burst_end).find(|&at| !is_rest(self.board.peek(at))).unwrap_or(burst_end);
+        let without = |segments: u64| self.cc.part_of_burst(&record.token, segments as u32, segments as u32 * self.mss);
+        let (rest, part) = (without(seq + 1 - first), without(burst_end - end));
+        self.board.set_tokens(seq + 1..end, rest);
+        part
+    }
 }
 
 #[cfg(test)]
@@ -120,7 +159,11 @@ mod tests {
 
     /// A CUBIC sender just after its handshake over 100 ms, and the segments sent so far.
     fn sender() -> (Sender, Vec<Segment>) {
-        let setup = FlowSetup::bulk("cubic".to_owned(), AlgorithmConfig::named("cubic").unwrap());
+        sender_of("cubic")
+    }
+
+    fn sender_of(algorithm: &str) -> (Sender, Vec<Segment>) {
+        let setup = FlowSetup::bulk(algorithm, AlgorithmConfig::named(algorithm).unwrap());
         let mut sender = Sender::new(0, &setup, 1);
         let mut out = Vec::new();
         sender.start(Time::ZERO, &mut out);
@@ -156,6 +199,32 @@ mod tests {
         assert!(defers(&sender));
         sender.super_end = sender.next_bytes + 2 * MSS;
         assert!(!defers(&sender));
+    }
+
+    /// What a SACK of the first seven of eight segments reports as in flight, and what is left with the eighth, in packets less than
+    /// the burst's own count.
+    fn less_in_flight(algorithm: &str, is_behind_sacked: bool) -> (u32, u32) {
+        let (mut sender, _) = sender_of(algorithm);
+        let token = sender.token(sender.board.next - 1);
+        let first = sender.board.next;
+        for nth in 0..8 {
+            sender.board.push(token, 1448, 7 - nth);
+        }
+        if is_behind_sacked {
+            sender.board.mark_sacked(first - 1);
+        }
+        let packets = |token: PacketToken, whole: &PacketToken| whole.tx_in_flight() - token.tx_in_flight();
+        let reported = sender.sacked_token(first + 6, &(first..first + 7));
+        let unit = if algorithm == "bbr3" { 1448 } else { 1 };
+        (packets(reported, &token) / unit, packets(sender.token(first + 7), &token) / unit)
+    }
+
+    #[test]
+    fn a_burst_split_by_a_sack_keeps_linuxs_count_in_flight() {
+        assert_eq!(less_in_flight("bbr3-linux", false), (1, 0), "tcp_fragment");
+        assert_eq!(less_in_flight("bbr3-linux", true), (0, 7), "tcp_shifted_skb");
+        assert_eq!(less_in_flight("bbr3", false), (1, 0));
+        assert_eq!(less_in_flight("bbr3", true), (1, 0), "the draft joins nothing");
     }
 
     fn at(ms: u64) -> Time {

@@ -3,7 +3,6 @@
 
 use bbrlab_core::{CaState, Loss, PacketToken, Span, Time};
 
-use super::scoreboard::Record;
 use super::sender::Sender;
 
 /// SACKed segments from which no reordering window is needed. Source: Linux `tcp_reordering`.
@@ -219,13 +218,6 @@ impl Sender {
             let loss = Loss::run(&run.token, run.first, run.packets, run.bytes);
             self.cc.on_lost(now, &if by_timer { loss.by_timer() } else { loss });
         }
-    }
-
-    /// Token of a segment after the rest of its super-packet has been split off.
-    // spec: Linux tcp_fragment; google/bbr v3 keeps its count of the data in flight right
-    pub(super) fn part_of_burst(&self, record: &Record) -> PacketToken {
-        let rest = u32::from(record.rest);
-        self.cc.part_of_burst(&record.token, rest, rest * self.mss)
     }
 
     /// Time until the newest of the segments sent before the last delivered one counts as lost, µs.

@@ -3,7 +3,9 @@
 //! Spec: RFC 6675 (scoreboard), RFC 5682 (F-RTO), RFC 4015 (Eifel); Linux 6.12 `tcp_input.c`.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use bbrlab_core::{AckBatch, AckInfo, AckRtt, CaState, PacketToken, Span, Time};
+use std::ops::Range;
+
+use bbrlab_core::{AckBatch, AckInfo, AckRtt, CaState, Span, Time};
 
 use super::packet::{AckPacket, SACK_BLOCKS, Segment};
 use super::scoreboard::flag;
@@ -198,11 +200,15 @@ impl Sender {
             let to = (ack.una + u64::from(to)).min(self.board.next);
             *known = (from, to);
             let mut at = self.board.skip_known(place, from);
+            let mut run = at..to;
             while let Some(seq) = self.board.next_unsacked(at, to) {
+                if seq > at {
+                    run.start = seq;
+                }
                 at = if self.board.peek(seq).flags == 0 {
-                    self.sack_plain(now, seq, to, seen, batch)
+                    self.sack_plain(now, seq, &run, seen, batch)
                 } else {
-                    self.sack_one(now, seq, to, seen, batch);
+                    self.sack_one(now, seq, &run, seen, batch);
                     seq + 1
                 };
             }
@@ -210,32 +216,31 @@ impl Sender {
         self.board.set_known(known);
     }
 
-    /// SACKs the unmarked segments from `first` up to `to`: sent once and in order, so the last is the newest. Returns their end.
+    /// SACKs the unmarked segments from `first` on of a run: sent once and in order, so the last is the newest. Returns their end.
     #[inline(never)]
-    fn sack_plain(&mut self, now: Time, first: u64, to: u64, seen: &mut AckFlags, batch: &mut AckBatch) -> u64 {
+    fn sack_plain(
+        &mut self,
+        now: Time,
+        first: u64,
+        run: &Range<u64>,
+        seen: &mut AckFlags,
+        batch: &mut AckBatch,
+    ) -> u64 {
         let highest = self.board.highest_sacked;
         let first_us = self.token(first).send_us();
-        let (segments, bytes) = self.board.sack_plain(first, to);
+        let (segments, bytes) = self.board.sack_plain(first, run.end);
         let last = first + segments - 1;
         if first < highest {
             seen.late = Some(seen.late.map_or(first, |late| late.min(first)));
         }
         seen.original |= first < self.high_seq;
-        let token = self.sacked_token(last, to);
+        let token = self.sacked_token(last, run);
         widen(&mut seen.sacked_sent, first_us, token.send_us());
         self.rack.advance(now, token.send_us(), last, false, self.min_rtt_us);
         batch.delivered_run(segments, bytes, &token, last);
         self.stats.acked_bytes += bytes;
         seen.sacked += segments as u32;
         last + 1
-    }
-
-    /// Token of a segment reported by a block that ends at `to`. If `to` lies within a super-packet, the part beyond it is split off.
-    #[inline]
-    fn sacked_token(&self, seq: u64, to: u64) -> PacketToken {
-        let record = self.board.peek(seq);
-        let is_cut = seq + 1 == to && record.rest > 0 && self.cc.needs_on_lost();
-        if is_cut { self.part_of_burst(record) } else { record.token }
     }
 
     /// Updates the reordering extent for a once-sent segment that arrived after later ones, as far as the SACKs reach.
@@ -249,8 +254,8 @@ impl Sender {
     }
 
     #[inline(never)]
-    fn sack_one(&mut self, now: Time, seq: u64, to: u64, seen: &mut AckFlags, batch: &mut AckBatch) {
-        let (token, len) = (self.sacked_token(seq, to), u64::from(self.board.peek(seq).len));
+    fn sack_one(&mut self, now: Time, seq: u64, run: &Range<u64>, seen: &mut AckFlags, batch: &mut AckBatch) {
+        let (token, len) = (self.sacked_token(seq, run), u64::from(self.board.peek(seq).len));
         let highest = self.board.highest_sacked;
         let flags = self.board.mark_sacked(seq);
         let sent_us = token.send_us();

@@ -176,6 +176,13 @@ impl Scoreboard {
         (seq - first, bytes)
     }
 
+    /// Replaces the tokens of these segments.
+    pub fn set_tokens(&mut self, range: Range<u64>, token: PacketToken) {
+        for seq in range {
+            self.records[(seq & self.mask) as usize].token = token;
+        }
+    }
+
     /// Marks a segment lost (again). It must be in flight.
     pub fn mark_lost(&mut self, seq: u64) {
         let index = (seq & self.mask) as usize;

@@ -72,6 +72,7 @@ impl Dice {
             interval: self.span(Span::millis(5), Span::millis(500)),
             ecn,
             ce_threshold,
+            ce_only_ect_1: self.one_in(3),
         };
         match self.0.below(10) {
             0 => {

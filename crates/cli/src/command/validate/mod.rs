@@ -92,7 +92,7 @@ const FARTHEST: f64 = 4.0;
 /// Name prefix of matrix scenarios that no kernel's own algorithms can run.
 const OURS: &str = "ours: ";
 /// Name prefixes of matrix scenarios that run only when asked for by them: they need a newer kernel, or a module outside Linux.
-const ON_REQUEST: [&str; 2] = ["l4s: ", "prague: "];
+const ON_REQUEST: [&str; 3] = ["l4s: ", "prague: ", "google: "];
 /// The built-in scenarios.
 const MATRIX: &str = include_str!("kernel.toml");
 /// The built-in scenarios for QUIC stacks.
