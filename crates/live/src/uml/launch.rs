@@ -83,10 +83,7 @@ impl Kernels {
 
     /// The kernel for a setup.
     pub fn of(&self, setup: &Setup) -> Result<&Path> {
-        let module = setup.flows.iter().find_map(|flow| module_cc(&flow.algorithm));
-        if let (Some(cc), false) = (module, self.is_given) {
-            return Err(Error::NoModule { cc, variable: KERNEL });
-        }
+        check_modules(setup, self.is_given)?;
         let Some((what, since)) = need(setup) else { return self.usual() };
         self.from(since).ok_or(Error::OldKernels { what, since })
     }
@@ -100,6 +97,19 @@ impl Kernels {
             (hz(path) == Some(HZ), std::cmp::Reverse(series(path)), built)
         };
         self.paths.iter().filter(serves).max_by_key(rank).map(PathBuf::as_path)
+    }
+}
+
+/// True if the environment names the kernel.
+pub fn is_kernel_given() -> bool {
+    std::env::var_os(KERNEL).is_some()
+}
+
+/// Rejects an algorithm whose module is not part of Linux, unless a kernel `is_given` that may have it.
+pub fn check_modules(setup: &Setup, is_given: bool) -> Result<()> {
+    match setup.flows.iter().find_map(|flow| module_cc(&flow.algorithm)) {
+        Some(cc) if !is_given => Err(Error::NoModule { cc, variable: KERNEL }),
+        _ => Ok(()),
     }
 }
 
@@ -391,6 +401,15 @@ mod tests {
             ["flow = [\"cubic\"]\naqm = \"dualpi2\"", "flow = [\"cubic,ecn=accurate\"]\naqm = \"codel:ecn\""]
         {
             assert_eq!(both.of(&setup(needs_new)).unwrap(), Path::new(NEW));
+        }
+    }
+
+    #[test]
+    fn modules_outside_of_linux_need_a_named_kernel() {
+        for (flow, is_in_linux) in [("prague", false), ("bbr2", false), ("bbr3-linux", false), ("bbr1", true)] {
+            let setup = setup(&format!("flow = [\"{flow}\"]"));
+            assert_eq!(kernels(&[OLD]).of(&setup).is_ok(), is_in_linux, "{flow}");
+            assert!(check_modules(&setup, true).is_ok());
         }
     }
 
