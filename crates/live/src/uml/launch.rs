@@ -118,8 +118,11 @@ fn need(setup: &Setup) -> Option<(&'static str, Series)> {
     if setup.flows.iter().any(|flow| flow.host.accurate_ecn && !flow.has_dctcp_receiver()) {
         return Some(("accurate ECN", ACCURATE_ECN));
     }
-    let has_dualpi2 = setup.links.iter().any(|link| matches!(link.aqm, Aqm::DualPi2(_)));
-    has_dualpi2.then_some(("dualpi2", DUALPI2))
+    if setup.links.iter().any(|link| matches!(link.aqm, Aqm::DualPi2(_))) {
+        return Some(("dualpi2", DUALPI2));
+    }
+    // Only that kernel is built with the `tc` action that makes ECT(1) of ECT(0).
+    setup.flows.iter().any(|flow| flow.host.l4s).then_some(("ecn=l4s", DUALPI2))
 }
 
 /// Series of a kernel built by `make uml`, taken from its name.
@@ -397,9 +400,11 @@ mod tests {
     fn the_oldest_kernel_that_has_all_of_a_setup_is_taken() {
         let (both, plain) = (kernels(&[NEW, OLD]), setup("flow = [\"cubic\"]"));
         assert_eq!(both.of(&plain).unwrap(), Path::new(OLD));
-        for needs_new in
-            ["flow = [\"cubic\"]\naqm = \"dualpi2\"", "flow = [\"cubic,ecn=accurate\"]\naqm = \"codel:ecn\""]
-        {
+        for needs_new in [
+            "flow = [\"cubic\"]\naqm = \"dualpi2\"",
+            "flow = [\"cubic,ecn=accurate\"]\naqm = \"codel:ecn\"",
+            "flow = [\"dctcp,ecn=l4s\"]\naqm = \"fq_codel:ce=1ms,ect1\"",
+        ] {
             assert_eq!(both.of(&setup(needs_new)).unwrap(), Path::new(NEW));
         }
     }
