@@ -127,8 +127,10 @@ impl Sender {
         if is_cut { self.split(seq, run.start) } else { record.token }
     }
 
-    /// Splits a super-packet behind a segment of a run that began at `start`. If a SACKed segment precedes the part, Linux joins the part
-    /// to that one, and no longer counts it as in flight with the rest; the draft's count, in bytes, is that at each packet's departure.
+    /// Splits a super-packet behind segment `seq` of a run that began at `start`, and returns the token of the SACKed part.
+    ///
+    /// If a SACKed segment precedes the part, Linux joins the two and subtracts the part from the rest's count in flight. Algorithms
+    /// that count bytes follow the draft, whose count is that of each packet's departure.
     // spec: Linux tcp_match_skb_to_sack, tcp_shift_skb_data; google/bbr v3 tcp_shifted_skb
     #[cold]
     fn split(&mut self, seq: u64, start: u64) -> PacketToken {
@@ -201,8 +203,8 @@ mod tests {
         assert!(!defers(&sender));
     }
 
-    /// What a SACK of the first seven of eight segments reports as in flight, and what is left with the eighth, in packets less than
-    /// the burst's own count.
+    /// Packets that `tx_in_flight` loses when a SACK covers the first seven segments of a burst of eight: in the SACK's sample, and in
+    /// the eighth segment's token.
     fn less_in_flight(algorithm: &str, is_behind_sacked: bool) -> (u32, u32) {
         let (mut sender, _) = sender_of(algorithm);
         let token = sender.token(sender.board.next - 1);
