@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: (Apache-2.0 OR MIT) OR GPL-2.0-only
 /*
  * An A/B test of congestion controls: each new TCP connection of a cgroup is given an arm by a keyed hash, and its congestion control
- * with it; or it observes the arms that a rule of the policy in force has given. What it did is told at its close, through a ring, and meanwhile to whoever reads the iterator.
+ * with it; or it observes the arms that a rule of the policy in force has given. What it did is told at its close, through a ring, and meanwhile
+ * whenever `open` is run.
  * Nothing here holds a connection up: where memory or room is missing, that is counted, and the connection goes on as it would have.
  */
 #include "connection.h"
@@ -21,6 +22,9 @@ enum { ACTIVE_CONNECTIONS = 1, PASSIVE_CONNECTIONS = 2 };
 
 static long (*const bpf_get_socket_cookie)(void *ctx) = (void *)46;
 static long (*const bpf_sock_ops_cb_flags_set)(void *ctx, int flags) = (void *)59;
+static __u64 (*const bpf_ringbuf_query)(void *ring, __u64 what) = (void *)134;
+static long (*const bpf_loop)(__u32 times, void *function, void *context, __u64 flags) = (void *)181;
+enum { RING_UNREAD = 0 };
 
 /* From Linux 6.2 on: what is read behind such a pointer may be anything, and where nothing is, reads as 0. */
 extern void *bpf_rdonly_cast(const void *address, __u32 type) __ksym __attribute__((weak));
@@ -60,19 +64,6 @@ struct tcp_sock___ab {
 	__u32 chrono_start, chrono_stat[3];
 	__u8 chrono_type : 2;
 	__u8 rate_app_limited : 1;
-};
-
-struct seq_file {
-	unsigned long size, count;
-};
-
-struct bpf_iter_meta___ab {
-	struct seq_file *seq;
-};
-
-struct bpf_iter__bpf_map_elem {
-	struct bpf_iter_meta___ab *meta;
-	void *key;
 };
 
 #pragma clang attribute pop
@@ -596,26 +587,31 @@ static __always_inline bool fill_open(struct record *record, struct member *memb
 	return is_of(tp, member) && member->socket == socket && member->id == record->id && member->begun_ns == record->begun_ns;
 }
 
-/*
- * The connections that are open, of any network namespace, and whether a process still has them or not: it goes through the table, for
- * the kernel's own lists are by namespace, and a namespace without a process is not to be found.
- */
-SEC("iter/bpf_map_elem") int open(struct bpf_iter__bpf_map_elem *ctx)
-{
-	struct seq_file *seq = ctx->meta->seq;
-	const __u32 *key = ctx->key;
-	struct group *group;
-	__u32 nth;
+/* Records of open connections that the reader has not taken yet: a ring of their own, so that they never crowd out one of a close. */
+#define OPENED_BYTES (1 << 20)
+#define HEADER 8
 
-	if (!key)
-		return 0;
-	/* Asks to be called again when what is there has been read, so that no record is made, and counted, that does not fit. */
-	if (seq->size - seq->count < GROUP * sizeof(struct record))
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, OPENED_BYTES);
+} opened SEC(".maps");
+
+/* The group that is read next. */
+struct walk {
+	__u32 group;
+};
+
+/* Ends the loop where a group's records might not fit. */
+static long tell_group(__u32 nth, struct walk *walk)
+{
+	__u32 at = walk->group;
+	struct group *group;
+
+	if (bpf_ringbuf_query(&opened, RING_UNREAD) > OPENED_BYTES - GROUP * (sizeof(struct record) + HEADER))
 		return 1;
-	nth = *key;
-	group = bpf_map_lookup_elem(&members, &nth);
+	group = bpf_map_lookup_elem(&members, &at);
 	if (!group)
-		return 0;
+		return 1;
 #pragma clang loop unroll(disable)
 	for (int i = 0; i < GROUP; i++) {
 		struct member *member = &group->member[i];
@@ -625,8 +621,23 @@ SEC("iter/bpf_map_elem") int open(struct bpf_iter__bpf_map_elem *ctx)
 			struct record record = {};
 
 			if (fill_open(&record, member, socket))
-				bpf_seq_write(seq, &record, sizeof(record));
+				bpf_ringbuf_output(&opened, &record, sizeof(record), NO_WAKEUP);
 		}
 	}
+	walk->group = at + 1;
 	return 0;
+}
+
+/*
+ * The connections that are open, of any network namespace, and whether a process still has them or not: it goes through the table, for
+ * the kernel's own lists are by namespace, and a namespace without a process is not to be found. It is run again, from where it
+ * stopped, until it has seen all groups. An iterator over the map would do the same, but hardened kernels refuse those.
+ */
+SEC("syscall") int open(struct walk *ctx)
+{
+	struct walk walk = { .group = ctx->group };
+
+	bpf_loop(PLACES / GROUP, tell_group, &walk, 0);
+	ctx->group = walk.group;
+	return walk.group < PLACES / GROUP;
 }

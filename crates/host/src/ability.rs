@@ -117,7 +117,7 @@ fn of_kernel() -> Vec<Ability> {
         ),
         part(
             "ab: open connections",
-            kernel.has_map_iterator && kernel.has_casts,
+            kernel.has_casts,
             "`ab start` also records open connections, in all network namespaces",
             "`ab start` records connections when they close; for open ones use Linux 6.2 or later",
         ),

@@ -27,8 +27,6 @@ pub struct Interface {
     pub has_links: bool,
     /// Iterator over TCP sockets (Linux 5.9).
     pub has_socket_iterator: bool,
-    /// Iterator over the entries of a map (Linux 5.9).
-    pub has_map_iterator: bool,
     /// `bpf_rdonly_cast`: a program can read a socket by its address (Linux 6.2).
     pub has_casts: bool,
     /// Each ACK's number of packets with a CE mark.
@@ -65,7 +63,6 @@ impl Interface {
             // `BPF_LINK_TYPE_STRUCT_OPS` is older than this structure, and says nothing.
             has_links: has_struct("bpf_struct_ops_link"),
             has_socket_iterator: has_struct("bpf_iter__tcp"),
-            has_map_iterator: has_struct("bpf_iter__bpf_map_elem"),
             has_casts: types.type_by_name::<Func<'_>>("bpf_rdonly_cast").is_some(),
             counts_marks: has_member("rate_sample", "delivered_ce"),
             // The flags that a congestion control sets are in no type. Linux 6.18 has the counters, and negotiates nothing; this value

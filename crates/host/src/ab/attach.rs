@@ -3,13 +3,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::fs::File;
-use std::io::Read;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use libbpf_rs::{Iter, Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, RingBufferBuilder};
+use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, ProgramInput, RingBufferBuilder};
 use nix::sys::statfs::{CGROUP2_SUPER_MAGIC, statfs};
 
 use crate::interface::Interface;
@@ -120,8 +119,8 @@ pub struct Attached {
     object: Object,
     arms: usize,
     _hook: Link,
-    /// Iterator over open connections, on kernels that can read them.
-    open: Option<Link>,
+    /// The kernel can read open connections.
+    reads_open: bool,
 }
 
 fn refused(source: libbpf_rs::Error) -> Error {
@@ -176,7 +175,7 @@ impl Attached {
         decisions: Option<&MapHandle>,
     ) -> Result<Self> {
         let folder = File::open(cgroup).map_err(Error::file(cgroup))?;
-        let reads_open = Interface::of_kernel().is_some_and(|kernel| kernel.has_map_iterator && kernel.has_casts);
+        let reads_open = Interface::of_kernel().is_some_and(|kernel| kernel.has_casts);
         program::listen();
         let mut unloaded = ObjectBuilder::default().open_memory(AB).map_err(refused)?;
         program::set(&mut unloaded, ".rodata.settings", &plan.bytes())?;
@@ -192,12 +191,8 @@ impl Attached {
         // Set before it is attached, so that no connection meets a table of zeros.
         set_split(&object, 1, split)?;
         set_deadline(&object, until_ns)?;
-        let open = match reads_open {
-            true => Some(find(&object, "open")?.attach_iter(map(&object, "members")?.as_fd()).map_err(refused)?),
-            false => None,
-        };
         let hook = find(&object, "assign")?.attach_cgroup(folder.as_raw_fd()).map_err(refused)?;
-        Ok(Self { object, arms: plan.names.len(), _hook: hook, open })
+        Ok(Self { object, arms: plan.names.len(), _hook: hook, reads_open })
     }
 
     /// Changes the split, starting with the next connection.
@@ -235,25 +230,34 @@ impl Attached {
     }
 
     /// Passes on the records of closed connections, and returns at once.
-    pub fn closed(&self, mut each: impl FnMut(&[u8])) -> Result<()> {
-        let records = map(&self.object, "records")?;
-        let mut builder = RingBufferBuilder::new();
-        let take = |record: &[u8]| {
-            each(record);
-            0
-        };
-        builder.add(&records, take).map_err(refused)?;
-        builder.build().map_err(refused)?.consume().map_err(refused)
+    pub fn closed(&self, each: impl FnMut(&[u8])) -> Result<()> {
+        self.drain("records", each)
     }
 
     /// Concatenated records of open connections, in all network namespaces; none before Linux 6.2.
     pub fn open(&self) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
-        let Some(open) = &self.open else { return Ok(bytes) };
-        let mut iterator = Iter::new(open).map_err(refused)?;
-        let fault = |error: std::io::Error| Error::List { what: "the list of open connections", source: error.into() };
-        iterator.read_to_end(&mut bytes).map_err(fault)?;
+        // As `struct walk`: the group of the table that is read next.
+        let mut walk = [0; size_of::<u32>()];
+        let mut is_more = self.reads_open;
+        while is_more {
+            let input = ProgramInput { context_in: Some(&mut walk), ..ProgramInput::default() };
+            is_more = find(&self.object, "open")?.test_run(input).map_err(refused)?.return_value != 0;
+            self.drain("opened", |record| bytes.extend_from_slice(record))?;
+        }
         Ok(bytes)
+    }
+
+    /// Empties a ring.
+    fn drain(&self, ring: &str, mut each: impl FnMut(&[u8])) -> Result<()> {
+        let ring = map(&self.object, ring)?;
+        let mut builder = RingBufferBuilder::new();
+        let take = |record: &[u8]| {
+            each(record);
+            0
+        };
+        builder.add(&ring, take).map_err(refused)?;
+        builder.build().map_err(refused)?.consume().map_err(refused)
     }
 }
 
