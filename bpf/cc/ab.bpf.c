@@ -588,7 +588,7 @@ static __always_inline bool fill_open(struct record *record, struct member *memb
 }
 
 /* Records of open connections that the reader has not taken yet: a ring of their own, so that they never crowd out one of a close. */
-#define OPENED_BYTES (1 << 20)
+#define OPENED_BYTES (1 << 18)
 #define HEADER 8
 
 struct {
