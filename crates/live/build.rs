@@ -15,7 +15,9 @@ const TAPS: [&str; 2] = ["tap", "tap_ops"];
 fn main() {
     println!("cargo::rustc-check-cfg=cfg(tap)");
     println!("cargo::rerun-if-env-changed=CLANG");
-    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bpf");
+    // Relative: a copy of the sources may have left the compiled script and its answers in a target directory that both share, and paths
+    // into a copy that is gone would have everything built again at each call.
+    let sources = Path::new("../../bpf");
     for file in ["tap.bpf.c", "tap_ops.bpf.c", "record.h", "tap.h", "kernel.h"] {
         println!("cargo::rerun-if-changed={}", sources.join(file).display());
     }
