@@ -37,6 +37,8 @@ RUN_FEATURES := $(if $(wildcard $(dir $(RELEASE))deps/libparquet-*),$(FEATURES),
 WORKSPACE := --workspace --exclude bbrlab-py
 TEST := cargo test --locked $(WORKSPACE)
 TEST_FULL := $(TEST) $(FEATURES)
+# Crates whose tests are the same with these features; only `study` has some more, of `tune`.
+SAME := core sim lab replay report stats study web
 
 # The catalogue's page, values and text; steps that need them share them as long as the command is older.
 REPRODUCE = mkdir -p out; $(CHECKED) reproduce --report out/report.html --json out/catalogue.json > out/catalogue.txt

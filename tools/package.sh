@@ -28,7 +28,8 @@ fi
 export CARGO_PROFILE_DEV_OPT_LEVEL=1
 CARGO_TARGET_DIR=$target/package-test cargo test --quiet --offline
 CARGO_TARGET_DIR=$target/package-test cargo test --quiet --offline --no-default-features
-CARGO_TARGET_DIR=$target/package-test cargo test --quiet --offline --all-features
+# The workspace's own tests have all features.
+CARGO_TARGET_DIR=$target/package-test cargo check --quiet --offline --all-features --all-targets
 if [ -n "${BBRLAB_MSRV_CARGO:-}" ]; then
     CARGO_TARGET_DIR=$target/package-msrv "$BBRLAB_MSRV_CARGO" test --quiet --offline
     echo "package: built and tested with $("$BBRLAB_MSRV_CARGO" --version) too"
