@@ -11,8 +11,9 @@ export BBRLAB_SEED
 # Seconds for each fuzz target.
 FUZZ_SECONDS ?= 20
 
-# Runs of each scenario in `make validate`.
+# Runs of each scenario in `make validate`, and the share of the scenarios: every N-th.
 VALIDATE_REPEAT ?= 3
+VALIDATE_EVERY ?= 1
 
 # The profile of the tests, and of the command that they run: optimised, with every assertion on.
 CHECKED := $(or $(CARGO_TARGET_DIR),target)/debug/bbrlab
@@ -48,7 +49,7 @@ REPRODUCED = [ out/catalogue.txt -nt $(CHECKED) ] || { $(REPRODUCE); } || [ $$? 
 MUTANTS := CARGO_PROFILE_TEST_OPT_LEVEL=0 nice cargo mutants --iterate -p bbrlab-core -j1 -o out \
     $(foreach file,bbr1/*.rs bbr3/*.rs cubic.rs hystart.rs minmax.rs sampler.rs shared.rs wide.rs,-f 'crates/core/src/$(file)')
 
-.PHONY: help setup run test ci ci-rest build checked clean uml uml-newer validate-l4s picture mutants spec-mutants golden-update wheel quic peers dash lag host-long kernels-long kernels-aarch64 chance fresh workflows grafana web web-long site semver release release-check \
+.PHONY: help setup run test ci ci-rest build checked clean uml uml-newer lint-fuzz validate-l4s picture mutants spec-mutants golden-update wheel quic peers dash lag host-long kernels-long kernels-aarch64 chance fresh workflows grafana web web-long site semver release release-check \
     $(TEST_STEPS) $(REST_STEPS)
 
 help: ## this list
@@ -115,10 +116,9 @@ tests: ## unit, doc, property and command tests
 	$(TEST) --quiet --no-fail-fast --lib --bins --tests
 	$(TEST) --quiet --doc
 
-features: ## the same for QUIC, BPF, tune and what make run builds: clippy on each set of features, the fuzzers' too; tests of what the sets add
+features: ## the same for QUIC, BPF, tune and what make run builds: clippy on each set of features; tests of what the sets add
 	cargo clippy --quiet --locked $(WORKSPACE) --all-targets $(FEATURES) -- -D warnings
 	cargo clippy --quiet --locked -p bbrlab --no-default-features -- -D warnings
-	cargo clippy --quiet --locked --manifest-path fuzz/Cargo.toml --target-dir $(or $(CARGO_TARGET_DIR),target) -- -D warnings
 	$(TEST_FULL) --quiet --no-fail-fast --lib --bins --tests --exclude bbrlab-core --exclude bbrlab-sim --exclude bbrlab-replay
 
 package: ## core as crates.io gets it passes its tests outside the workspace
@@ -195,7 +195,7 @@ uml-tests: checked-full ## runs on the real Linux kernel in virtual time
 validate: checked-full ## the simulator beside the real kernel in virtual time, on the whole matrix
 	@mkdir -p out
 	tools/uml/build.sh
-	$(CHECKED) validate --repeat $(VALIDATE_REPEAT) --json out/validate.json --report out/validate.html || [ $$? -eq 1 ]
+	$(CHECKED) validate --repeat $(VALIDATE_REPEAT) --every $(VALIDATE_EVERY) --json out/validate.json --report out/validate.html || [ $$? -eq 1 ]
 	python3 tools/validate_gate.py out/validate.json
 
 validate-l4s: checked-full ## what needs a newer kernel: dualpi2 and accurate ECN beside Linux's own
@@ -224,13 +224,12 @@ conform: checked ## the draft's 22 example test cases over the whole grid, by fo
 	@mkdir -p out
 	$(CHECKED) conform bbr3 bbr3-linux bbr2 bbr1 --report out/conform.html --junit out/conform.xml
 
-repeat: ## the catalogue on one thread without assertions and on many with them gives the same bytes
-	@mkdir -p out/repeat; rm -f out/repeat/*
-	@$(REPRODUCED)
+repeat: checked ## every claim with one seed on some threads without assertions and on others with them gives the same bytes
+	@mkdir -p out/repeat out/repeat/checked; rm -f out/repeat/*.* out/repeat/checked/*
 	cargo build --quiet --locked --release -p bbrlab $(RUN_FEATURES)
-	@RAYON_NUM_THREADS=$$([ "$$(nproc)" -gt 1 ] && echo 1 || echo 3) $(RELEASE) reproduce --report out/repeat/report.html \
-	    --json out/repeat/catalogue.json > out/repeat/catalogue.txt || [ $$? -eq 1 ]
-	@for file in report.html catalogue.json catalogue.txt; do cmp out/$$file out/repeat/$$file || exit 1; done
+	@run() { to=$$1; shift; "$$@" reproduce --one-seed --report $$to/report.html --json $$to/catalogue.json > $$to/catalogue.txt || [ $$? -eq 1 ]; }; \
+	run out/repeat/checked $(CHECKED) && RAYON_NUM_THREADS=$$(($$(nproc) + 1)) run out/repeat $(RELEASE)
+	@for file in report.html catalogue.json catalogue.txt; do cmp out/repeat/$$file out/repeat/checked/$$file || exit 1; done
 
 commands: checked ## the commands in README and docs print what stands below them, and give the README's picture
 	@$(REPRODUCED)
@@ -286,6 +285,9 @@ release-check: release workflows grafana ## the same, then equal bytes from anot
 
 instructions: ## what a simulation costs in instructions, against its limits (valgrind; no wall clock)
 	python3 tools/bench.py --gate
+
+lint-fuzz: ## clippy on the fuzzers, which have dependencies of their own
+	cargo clippy --quiet --locked --manifest-path fuzz/Cargo.toml --target-dir $(or $(CARGO_TARGET_DIR),target) -- -D warnings
 
 fuzz: ## each fuzz target for FUZZ_SECONDS (20)
 	fuzz/run.sh $(FUZZ_SECONDS)
