@@ -15,7 +15,7 @@ FUZZ_SECONDS ?= 20
 VALIDATE_REPEAT ?= 3
 VALIDATE_EVERY ?= 1
 
-# The profile of the tests, and of the command that they run: optimised, with every assertion on.
+# The command as the tests have it: with every assertion on, its simulations optimised.
 CHECKED := $(or $(CARGO_TARGET_DIR),target)/debug/bbrlab
 RELEASE := $(or $(CARGO_TARGET_DIR),target)/release/bbrlab
 export BBRLAB := $(CHECKED)
@@ -119,7 +119,8 @@ tests: ## unit, doc, property and command tests
 features: ## the same for QUIC, BPF, tune and what make run builds: clippy on each set of features; tests of what the sets add
 	cargo clippy --quiet --locked $(WORKSPACE) --all-targets $(FEATURES) -- -D warnings
 	cargo clippy --quiet --locked -p bbrlab --no-default-features -- -D warnings
-	$(TEST_FULL) --quiet --no-fail-fast --lib --bins --tests --exclude bbrlab-core --exclude bbrlab-sim --exclude bbrlab-replay
+	$(TEST_FULL) --quiet --no-fail-fast --lib --bins --tests $(SAME:%=--exclude bbrlab-%)
+	$(TEST_FULL) --quiet --lib $(patsubst %,--exclude bbrlab-%,$(filter-out study,$(SAME))) -- tune
 
 package: ## core as crates.io gets it passes its tests outside the workspace
 	tools/package.sh

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: (Apache-2.0 OR MIT) OR GPL-2.0-only
 /*
  * An A/B test of congestion controls: each new TCP connection of a cgroup is given an arm by a keyed hash, and its congestion control
- * with it; or it observes the arms that a rule of the policy in force has given. What it did is told at its close, through a ring, and meanwhile
- * whenever `open` is run.
+ * with it; or it observes the arms that a rule of the policy in force has given. Each connection is recorded when
+ * it closes, and while it is open whenever `open` is run; the records go through rings.
  * Nothing here holds a connection up: where memory or room is missing, that is counted, and the connection goes on as it would have.
  */
 #include "connection.h"
