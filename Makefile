@@ -141,12 +141,14 @@ host: checked-full ## our algorithms in this kernel: equal to native code, loade
 	tools/server.sh
 	python3 tools/runbook.py
 
+# Kernels of `make kernels`: none means those of tools/kernels.sh.
+SERIES ?=
 # Test programs to run in another kernel.
 TEST_PROGRAMS = $$($(TEST_FULL) --no-run --test differential --test host 2>&1 | sed -n 's/.*(\(.*\/NAME-[^)]*\))$$/\1/p')
 KERNELS = DIFFERENTIAL=$(subst NAME,differential,$(TEST_PROGRAMS)) HOST_TESTS=$(subst NAME,host,$(TEST_PROGRAMS)) tools/kernels.sh
 
 kernels: checked-full ## Debian's own kernels, 5.10 to the newest, under QEMU: every algorithm loaded, compared and unloaded, an A/B test
-	$(KERNELS)
+	$(KERNELS) $(SERIES)
 
 kernels-long: checked-full ## the same on every series that Debian serves, with commands killed at each step (an hour)
 	@tools/setup.sh kernels
