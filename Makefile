@@ -38,8 +38,10 @@ RUN_FEATURES := $(if $(wildcard $(dir $(RELEASE))deps/libparquet-*),$(FEATURES),
 WORKSPACE := --workspace --exclude bbrlab-py
 TEST := cargo test --locked $(WORKSPACE)
 TEST_FULL := $(TEST) $(FEATURES)
-# Crates whose tests are the same with these features; only `study` has some more, of `tune`.
+# Crates whose unit tests are the same with these features.
 SAME := core sim lab replay report stats study web
+# Integration tests that the features change, but those of REST_STEPS' own; `backend`, of QUIC, takes as long as all others.
+FULL_TESTS := ab bad_input command emulate record serve tune watch
 
 # The catalogue's page, values and text; steps that need them share them as long as the command is older.
 REPRODUCE = mkdir -p out; $(CHECKED) reproduce --report out/report.html --json out/catalogue.json > out/catalogue.txt
@@ -49,7 +51,7 @@ REPRODUCED = [ out/catalogue.txt -nt $(CHECKED) ] || { $(REPRODUCE); } || [ $$? 
 MUTANTS := CARGO_PROFILE_TEST_OPT_LEVEL=0 nice cargo mutants --iterate -p bbrlab-core -j1 -o out \
     $(foreach file,bbr1/*.rs bbr3/*.rs cubic.rs hystart.rs minmax.rs sampler.rs shared.rs wide.rs,-f 'crates/core/src/$(file)')
 
-.PHONY: help setup run test ci ci-rest build checked clean uml uml-newer lint-fuzz validate-l4s picture mutants spec-mutants golden-update wheel quic peers dash lag host-long kernels-long kernels-aarch64 chance fresh workflows grafana web web-long site semver release release-check \
+.PHONY: help setup run test ci ci-rest build checked clean uml uml-newer lint-fuzz validate-l4s picture mutants spec-mutants golden-update wheel quic peers tests-unit tests-integration tests-doc features-backend features-others dash lag host-long kernels-long kernels-aarch64 chance fresh workflows grafana web web-long site semver release release-check \
     $(TEST_STEPS) $(REST_STEPS)
 
 help: ## this list
@@ -112,15 +114,35 @@ lint: ## clippy without a warning, on every target
 touches: ## what an algorithm, a key and a measure take: added to a copy, which builds; the files touched are counted
 	python3 tools/touches.py
 
+# Two at a time: tests of the command mostly wait.
+BESIDE = @$(MAKE) --no-print-directory -j2 -Otarget
+
 tests: ## unit, doc, property and command tests
-	$(TEST) --quiet --no-fail-fast --lib --bins --tests
+	$(TEST) --quiet --no-run --lib --bins --tests
+	$(BESIDE) tests-unit tests-integration tests-doc
+
+tests-unit:
+	$(TEST) --quiet --no-fail-fast --lib --bins
+
+tests-integration:
+	$(TEST) --quiet --no-fail-fast --test '*'
+
+tests-doc:
 	$(TEST) --quiet --doc
 
 features: ## the same for QUIC, BPF, tune and what make run builds: clippy on each set of features; tests of what the sets add
 	cargo clippy --quiet --locked $(WORKSPACE) --all-targets $(FEATURES) -- -D warnings
 	cargo clippy --quiet --locked -p bbrlab --no-default-features -- -D warnings
-	$(TEST_FULL) --quiet --no-fail-fast --lib --bins --tests $(SAME:%=--exclude bbrlab-%)
-	$(TEST_FULL) --quiet --lib $(patsubst %,--exclude bbrlab-%,$(filter-out study,$(SAME))) -- tune
+	$(TEST_FULL) --quiet --no-run --lib --bins $(SAME:%=--exclude bbrlab-%)
+	$(TEST_FULL) --quiet --no-run $(FULL_TESTS:%=--test %) --test backend
+	$(BESIDE) features-backend features-others
+
+features-backend:
+	$(TEST_FULL) --quiet --test backend
+
+features-others:
+	$(TEST_FULL) --quiet --no-fail-fast --lib --bins $(SAME:%=--exclude bbrlab-%)
+	$(TEST_FULL) --quiet --no-fail-fast $(FULL_TESTS:%=--test %)
 
 package: ## core as crates.io gets it passes its tests outside the workspace
 	tools/package.sh
@@ -128,9 +150,8 @@ package: ## core as crates.io gets it passes its tests outside the workspace
 no-std: ## core needs no std, no allocator, no float; shown by the symbols that are left
 	tools/nostd.sh
 
-targets: ## core for a kernel's BPF and for the browser, and sim for the browser: no panic, no 128-bit arithmetic, no call out, 512 bytes of stack
+targets: ## core for a kernel's BPF and for the browser: no panic, no 128-bit arithmetic, no call out, 512 bytes of stack
 	python3 tools/targets.py
-	cargo build --quiet --locked --release -p bbrlab-sim --target wasm32-unknown-unknown
 
 oracle: checked-full ## this kernel's own BBR and CUBIC, recorded afresh and replayed; needs root and BPF
 	tools/oracle.sh short
@@ -227,12 +248,13 @@ conform: checked ## the draft's 22 example test cases over the whole grid, by fo
 	@mkdir -p out
 	$(CHECKED) conform bbr3 bbr3-linux bbr2 bbr1 --report out/conform.html --junit out/conform.xml
 
-repeat: checked ## every claim with one seed on some threads without assertions and on others with them gives the same bytes
-	@mkdir -p out/repeat out/repeat/checked; rm -f out/repeat/*.* out/repeat/checked/*
+repeat: checked ## every claim again, without assertions and on another number of threads, gives the same bytes
 	cargo build --quiet --locked --release -p bbrlab $(RUN_FEATURES)
-	@run() { to=$$1; shift; "$$@" reproduce --one-seed --report $$to/report.html --json $$to/catalogue.json > $$to/catalogue.txt || [ $$? -eq 1 ]; }; \
-	run out/repeat/checked $(CHECKED) && RAYON_NUM_THREADS=$$(($$(nproc) + 1)) run out/repeat $(RELEASE)
-	@for file in report.html catalogue.json catalogue.txt; do cmp out/repeat/$$file out/repeat/checked/$$file || exit 1; done
+	@mkdir -p out/repeat; rm -f out/repeat/*
+	@$(REPRODUCED)
+	@RAYON_NUM_THREADS=$$(($$(nproc) + 1)) $(RELEASE) reproduce --report out/repeat/report.html --json out/repeat/catalogue.json \
+	    > out/repeat/catalogue.txt || [ $$? -eq 1 ]
+	@for file in report.html catalogue.json catalogue.txt; do cmp out/repeat/$$file out/$$file || exit 1; done
 
 commands: checked ## the commands in README and docs print what stands below them, and give the README's picture
 	@$(REPRODUCED)

@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 objects=$PWD/bpf/cc/objects
 new=$(realpath -m "${CARGO_TARGET_DIR:-target}")/bpf/objects
 rm -rf "$new"
-make -s -C bpf/cc OUT="$new"
+make -s -j"$(nproc)" -C bpf/cc OUT="$new"
 versions=$(make -s -C bpf/cc versions)
 differ=()
 for object in "$objects"/*.bpf.o; do

@@ -64,7 +64,7 @@ case ${1-} in
         "$env/bin/ruff" format --quiet --check python tests/python
         "$env/bin/mypy" --python-executable "$python"
         # The package under test is the installed one.
-        "$python" -P -m pytest -q -p no:cacheprovider tests/python
+        "$python" -P -m pytest -q -p no:cacheprovider -n 2 tests/python
         api
         ;;
     api)

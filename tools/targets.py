@@ -7,6 +7,7 @@ so none of these may remain after whole-program optimisation. bpf/cc/shim calls 
 usage: tools/targets.py            exit 1 if any remains, one per line
 """
 # SPDX-License-Identifier: Apache-2.0 OR MIT
+import concurrent.futures
 import os
 import re
 import subprocess
@@ -169,9 +170,14 @@ def complaints(target, parts, name):
 
 def main():
     failed = False
-    for target in TARGETS:
+
+    def check(target):
         library(target)
-        wrong, summary = complaints(target, PARTS, "shim")
+        return complaints(target, PARTS, "shim")
+
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        results = list(pool.map(check, TARGETS))
+    for target, (wrong, summary) in zip(TARGETS, results):
         for line in wrong:
             print(f"targets: {target}: {line}", file=sys.stderr)
         failed |= bool(wrong)

@@ -18,8 +18,14 @@ node web/build.mjs "$module" out/cases.json out/web
 case ${1:-} in
     test)
         export BBRLAB=${BBRLAB:-$target/debug/bbrlab}
-        node web/equal.mjs "$module" "$BBRLAB" "${@:2}"
-        python3 tests/web/browser_test.py --shots out/web-test "${@:2}"
+        node web/equal.mjs "$module" "$BBRLAB" "${@:2}" &
+        equal=$!
+        # `--strict` compares times.
+        [ $# -eq 1 ] || wait $equal
+        status=0
+        python3 tests/web/browser_test.py --shots out/web-test "${@:2}" || status=1
+        wait $equal || status=1
+        exit $status
         ;;
     site)
         tools/python.sh site

@@ -23,7 +23,7 @@ def public():
             if not (inspect.isclass(thing) or inspect.isroutine(thing)) or not str(thing.__module__).startswith("bbrlab"):
                 continue
             yield f"{module.__name__}.{name}", thing
-            for member, value in vars(thing).items() if inspect.isclass(thing) else ():
+            for member, value in sorted(vars(thing).items()) if inspect.isclass(thing) else ():
                 if not member.startswith("_") and (
                     callable(value) or isinstance(value, property) or inspect.isdatadescriptor(value)
                 ):

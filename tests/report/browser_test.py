@@ -8,6 +8,7 @@ SPDX-License-Identifier: Apache-2.0 OR MIT
 """
 
 import argparse
+import concurrent.futures
 import json
 import pathlib
 import sys
@@ -121,6 +122,7 @@ class Checks:
     def __init__(self):
         self.passed = 0
         self.failed = 0
+        self.is_broken = False
         self.view = ""
 
     def that(self, holds, what, detail=""):
@@ -182,10 +184,10 @@ return { wanted: table ? Number(table.dataset.rows) : 0, rows: rows.length,
     checks.that(page["scroll"] <= page["inner"], "the page does not scroll sideways", f"{page['scroll']} > {page['inner']}")
 
 
-def check_cursor(browser, checks):
+def check_cursor(browser, checks, figures):
     """One cursor for all panels of a figure."""
     known = 0
-    for number in range(browser.run("return document.querySelectorAll('figure').length")):
+    for number in range(figures):
         box = centre_of_plot(browser, number)
         x = box["x"] + 0.6 * box["width"]
         browser.mouse(("move", x - 8, box["y"]), ("move", x, box["y"]))
@@ -345,10 +347,12 @@ def check_view(browser, checks, url, size, dark, shots):
         browser.run("window.scrollTo(0, 0)")
         full = browser.run("return document.documentElement.scrollHeight")
         browser.screenshot(shots / f"{width}-{'dark' if dark else 'light'}.png", width, min(full, SHOT_HEIGHT_MAX))
-    if browser.run("return window.bbrlab.figures > 0"):
-        check_cursor(browser, checks)
+    if figures := browser.run("return window.bbrlab.figures"):
+        # Colours change neither cursors nor downloads.
+        figures = 1 if dark else figures
+        check_cursor(browser, checks, figures)
         if width > 600:
-            for number in range(1 if dark else browser.run("return window.bbrlab.figures")):
+            for number in range(figures):
                 check_downloads(browser, checks, number)
             check_paper(browser, checks)
             browser.run("window.bbrlab.drawAll()")
@@ -358,6 +362,19 @@ def check_view(browser, checks, url, size, dark, shots):
     check_fold(browser, checks)
     check_theme(browser, checks)
     check_logs(browser, checks)
+
+
+def in_browser(url, size, dark, shots):
+    """All checks of one view in a new browser."""
+    checks = Checks()
+    try:
+        with Browser() as browser:
+            check_view(browser, checks, url, size, dark, shots)
+    except (OSError, RuntimeError) as error:
+        print(f"{checks.view or 'start'}: {error}", file=sys.stderr)
+        checks.failed += 1
+        checks.is_broken = True
+    return checks
 
 
 def main():
@@ -374,17 +391,14 @@ def main():
     checks = Checks()
     size = args.report.stat().st_size
     checks.that(size < BYTES_MAX, f"the page is smaller than {BYTES_MAX:,} bytes", f"{size:,}")
-    try:
-        with Browser() as browser:
-            for view in VIEWS:
-                for dark in (False, True):
-                    check_view(browser, checks, args.report.resolve().as_uri(), view, dark, args.shots)
-    except (OSError, RuntimeError) as error:
-        print(f"{checks.view or 'start'}: {error}", file=sys.stderr)
-        print(f"{checks.passed} passed, {checks.failed + 1} failed")
-        return 2
-    print(f"{checks.passed} passed, {checks.failed} failed")
-    return 1 if checks.failed else 0
+    url = args.report.resolve().as_uri()
+    # The light views, of which more is checked, begin; each has a browser of its own.
+    views = [(view, dark) for dark in (False, True) for view in VIEWS]
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        done = list(pool.map(lambda view: in_browser(url, *view, args.shots), views))
+    passed, failed = (sum(getattr(one, kind) for one in [checks, *done]) for kind in ("passed", "failed"))
+    print(f"{passed} passed, {failed} failed")
+    return 2 if any(one.is_broken for one in done) else 1 if failed else 0
 
 
 if __name__ == "__main__":

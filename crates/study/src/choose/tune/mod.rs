@@ -10,7 +10,7 @@ use bbrlab_core::{
 use moors::Nsga2Builder;
 use moors::duplicates::CloseDuplicatesCleaner;
 use moors::operators::{GaussianMutation, RandomSamplingFloat, SimulatedBinaryCrossover};
-use ndarray::{Array2, ArrayView1};
+use ndarray::{Array1, Array2, ArrayView1};
 use rayon::prelude::*;
 use serde::Serialize;
 
@@ -37,7 +37,7 @@ const REACH_OF_SHARES: f64 = 10.0;
 const FROM_ZERO: f64 = 0.1;
 
 /// Parameters tuned by default: the constants that decide between goodput, delay and loss.
-const USUAL: [(&str, &[&str]); 2] = [
+pub const USUAL: [(&str, &[&str]); 2] = [
     ("bbr1", &["pacing_gain_up", "pacing_gain_down", "cwnd_gain", "bw_window", "pacing_margin", "lt_bw"]),
     (
         "bbr3",
@@ -202,6 +202,13 @@ fn flow_of(cc: &str, knobs: &[SearchRange], genes: ArrayView1<'_, f64>) -> Strin
     std::iter::once(cc.to_owned()).chain(options).collect()
 }
 
+/// The setting of `cc` with each parameter that is searched by default at one place of its range, from 0 to 1.
+pub fn setting_at(cc: &str, place: f64) -> Result<String> {
+    let knobs = knobs(cc, &[])?;
+    let genes = Array1::from_elem(knobs.len(), place);
+    Ok(flow_of(cc, &knobs, genes.view()))
+}
+
 /// Searches for a setting of `cc` that suits the population.
 pub fn tune(
     population: &Population,
@@ -327,59 +334,4 @@ fn compare(flow: &str, own: &[Row], other: &[Row], objective: Objective, rng: &m
 fn mean_interval(values: &[f64], rng: &mut Rng) -> Interval {
     let (low, high) = interval_of_mean(values, rng);
     Interval { middle: mean(values), low, high }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::paths::{Kind, KindSpec};
-
-    fn lossy() -> Population {
-        let spec = KindSpec {
-            rate: "2mbit..4mbit".to_owned(),
-            rtt: "20ms..40ms".to_owned(),
-            buffer: "1bdp".to_owned(),
-            loss: "4%".to_owned(),
-            rivals: "0".to_owned(),
-            ..KindSpec::unknown()
-        };
-        Population::of(Kind::parse(&spec).unwrap())
-    }
-
-    const SMALL: Budget = Budget { settings: 6, generations: 2, paths: 2, held_out: 4 };
-
-    /// Large enough that the result does not depend on chance.
-    const LARGER: Budget = Budget { settings: 12, generations: 5, paths: 4, held_out: 6 };
-
-    fn tuned(budget: Budget) -> Tuned {
-        let names = ["loss_thresh".to_owned(), "beta".to_owned()];
-        tune(&lossy(), "bbr3", &names, Objective::named("balanced").unwrap(), budget, 3, &|| ()).unwrap()
-    }
-
-    #[test]
-    fn a_search_on_a_lossy_path_finds_a_setting_that_minds_loss_less_than_the_default() {
-        let tuned = tuned(LARGER);
-        assert!(tuned.score > tuned.against[0].score, "{tuned:?}");
-        let loss = tuned.parameters.iter().find(|(name, _)| name == "loss_thresh").unwrap();
-        assert!(loss.1.parse::<f64>().unwrap() > 0.02, "{loss:?}");
-        FlowSpec::of("bbr3").unwrap();
-        tuned.flow.parse::<FlowSpec>().unwrap();
-    }
-
-    #[test]
-    fn the_same_search_ends_the_same() {
-        assert_eq!(format!("{:?}", tuned(SMALL)), format!("{:?}", tuned(SMALL)));
-    }
-
-    #[test]
-    fn every_value_that_a_search_may_take_is_one_that_the_flow_language_takes() {
-        for (cc, _) in USUAL {
-            let knobs = knobs(cc, &[]).unwrap();
-            for place in [0.0, 0.1, 0.5, 0.77, 1.0] {
-                let genes = ndarray::Array1::from_elem(knobs.len(), place);
-                let flow = flow_of(cc, &knobs, genes.view());
-                flow.parse::<FlowSpec>().unwrap_or_else(|error| panic!("{flow}: {error}"));
-            }
-        }
-    }
 }
