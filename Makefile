@@ -42,6 +42,9 @@ TEST_FULL := $(TEST) $(FEATURES)
 SAME := core sim lab replay report stats study web
 # Integration tests that the features change, but those of REST_STEPS' own; `backend`, of QUIC, takes as long as all others.
 FULL_TESTS := ab bad_input command emulate record serve tune watch
+# All integration tests that need no feature.
+PLAIN_TESTS := $(filter-out backend differential host tune,$(sort $(basename $(notdir $(wildcard crates/*/tests/*.rs))) \
+    $(notdir $(patsubst %/main.rs,%,$(wildcard crates/*/tests/*/main.rs)))))
 
 # The catalogue's page, values and text; steps that need them share them as long as the command is older.
 REPRODUCE = mkdir -p out; $(CHECKED) reproduce --report out/report.html --json out/catalogue.json > out/catalogue.txt
@@ -125,7 +128,7 @@ tests-unit:
 	$(TEST) --quiet --no-fail-fast --lib --bins
 
 tests-integration:
-	$(TEST) --quiet --no-fail-fast --test '*'
+	$(TEST) --quiet --no-fail-fast $(PLAIN_TESTS:%=--test %)
 
 tests-doc:
 	$(TEST) --quiet --doc
