@@ -86,7 +86,7 @@ pub struct PathSetup {
 pub struct Change {
     /// Time of the change.
     pub at: Time,
-    /// Index of the link (for changes of links).
+    /// Index of the link (for changes of links); that of `up` follows those of the forward direction.
     pub link: usize,
     /// New value.
     pub what: ChangeKind,
@@ -394,6 +394,11 @@ impl Program {
 }
 
 impl Setup {
+    /// The link that a change names.
+    pub fn changed_link(&self, change: &Change) -> Option<&LinkConfig> {
+        self.links.iter().chain(self.up.as_deref()).nth(change.link)
+    }
+
     /// True if a link has CAKE, which sees addresses and DSCPs.
     pub fn has_cake(&self) -> bool {
         self.links.iter().chain(self.up.as_deref()).any(|link| matches!(link.aqm, Aqm::Cake(_)))

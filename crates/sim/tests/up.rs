@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_sim::engine::run;
+use bbrlab_sim::record::fair;
 use bbrlab_sim::record::result::RunResult;
 use bbrlab_sim::scenario::Scenario;
 
@@ -65,6 +66,35 @@ fn an_upload_fills_its_link_and_counts_its_losses_there() {
     assert!(up.drop_ratio.is_some_and(|ratio| ratio > 0.0) && up.retransmit_ratio > 0.0, "{up:?}");
     // The download's ACKs wait behind the upload's data, of which 30 packets take 73 ms.
     assert!(figures.queue_ms.p50 > 10.0 && rtt_ms(&both, 0) > 30.0, "{:?}", figures.queue_ms);
+}
+
+#[test]
+fn a_schedule_changes_this_link_and_no_other() {
+    let up = ("up", "rate=5mbit,buffer=30p");
+    let flows = [("flow", "cubic"), ("flow", "cubic,direction=up")];
+    let run = |schedule| with(&[&flows[..], &[up, ("schedule", schedule)]].concat());
+    let slower = run("10s:link=up,rate=1mbit");
+    let figures = slower.up.as_ref().unwrap();
+    // Half of the time at 5 Mbit/s, half at 1: the link is as full as before, and its share is of the mean.
+    assert!(figures.utilisation > 0.97 && figures.utilisation <= 1.0, "{figures:?}");
+    assert!((2.5e6..2.95e6).contains(&slower.flows[1].goodput_bps), "{}", slower.flows[1].goodput_bps);
+    // Behind 30 packets of 5 Mbit/s one waits for up to 73 ms.
+    let longest = |result: &RunResult| result.up.as_ref().unwrap().queue_ms.max;
+    let (before, after) = (longest(&run("")), longest(&run("10s:link=up,buffer=100p")));
+    assert!(before < 75.0 && after > 100.0, "{before} {after}");
+}
+
+#[test]
+fn fair_shares_of_uploads_follow_the_schedule_of_their_link() {
+    let mut scenario = Scenario::default();
+    let keys =
+        [("up", "rate=5mbit,buffer=30p"), ("schedule", "10s:link=up,rate=1mbit"), ("flow", "cubic,direction=up")];
+    keys.iter().chain(&PATH).for_each(|(key, value)| scenario.set(key, value).unwrap());
+    let setup = scenario.resolve().unwrap();
+    let steps = fair::steps(&setup, &run(&setup).result.flows);
+    let shares: Vec<(f64, f64)> = steps.iter().map(|step| (step.from_s, (step.shares_bps[0] / 1e4).round())).collect();
+    // 1448 of 1514 bytes are payload.
+    assert_eq!(shares, [(0.0, 478.0), (10.0, 96.0)]);
 }
 
 #[test]

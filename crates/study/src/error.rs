@@ -85,6 +85,28 @@ pub enum Error {
     /// A capture without enough data.
     #[error("no connection has ten data packets and an ACK of them; capture a longer transfer")]
     NoData,
+    /// A capture of a run with too many connections.
+    #[error("it holds more than {0} connections; capture those of the run alone")]
+    ManyConnections(usize),
+    /// A capture of another run.
+    #[error("it holds {} with data, and the scenario has {}; capture all of the run's, and no others", counted(*.found, "connection"), counted(*.wanted, "flow"))]
+    OtherConnections {
+        /// Connections with data.
+        found: usize,
+        /// Flows.
+        wanted: usize,
+    },
+    /// A capture that ends before its run.
+    #[error("it ends after {lasts_s:.1} s of {wanted_s:.1}; capture the whole run")]
+    ShortCapture {
+        /// Time from the first to the last packet.
+        lasts_s: f64,
+        /// Duration of the scenario.
+        wanted_s: f64,
+    },
+    /// A capture on the wrong side.
+    #[error("it was made at the receiver of the data; capture at its sender")]
+    AtReceiver,
     /// A text that is no buffer size.
     #[error("{0:?} is not a buffer size; write multiples of the BDP or a drain time, as in 0.5bdp..4bdp or 50ms")]
     Buffer(String),

@@ -24,6 +24,8 @@ use crate::runner::Runner;
 use crate::scenario::{load, trace_reader};
 use crate::{Error, Verdict, inputs, print};
 
+/// Extension of a result.
+pub(super) const RESULT: &str = "json";
 /// Separates the alternatives of a flow in `bbrlab run`.
 const OR: char = '|';
 /// Progress reports per run of the simulator.
@@ -65,7 +67,7 @@ struct Loaded {
 pub fn compare(args: &CompareArgs) -> Result<Verdict, Error> {
     let targets = Targets::check(args.json.as_deref(), args.report.as_deref())?;
     let paths = match args.paths.as_slice() {
-        [only] if only.is_dir() => results_in(only)?,
+        [only] if only.is_dir() => files_in(only, &[RESULT])?,
         [only] => return Err(Error::NothingToCompareWith(only.display().to_string())),
         several => several.to_vec(),
     };
@@ -122,16 +124,20 @@ impl Targets {
     }
 }
 
-/// The results of a folder, by name.
-pub(super) fn results_in(folder: &Path) -> Result<Vec<PathBuf>, Error> {
+/// The files of a folder with one of these extensions, by name.
+pub(super) fn files_in(folder: &Path, ends: &[&str]) -> Result<Vec<PathBuf>, Error> {
     let entries = fs::read_dir(folder).map_err(Error::at(folder.display()))?;
-    let is_json = |path: &PathBuf| path.extension().is_some_and(|end| end == "json");
-    let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).filter(is_json).collect();
+    let paths = entries.flatten().map(|entry| entry.path());
+    let mut files: Vec<PathBuf> = paths.filter(|path| has_end(path, ends)).collect();
     files.sort();
     if files.is_empty() {
         return Err(Error::NoResults(folder.display().to_string()));
     }
     Ok(files)
+}
+
+pub(super) fn has_end(path: &Path, ends: &[&str]) -> bool {
+    path.extension().is_some_and(|end| ends.iter().any(|one| end == *one))
 }
 
 /// Name of a file without its extension.
@@ -151,7 +157,7 @@ fn names(paths: &[PathBuf]) -> Vec<String> {
 /// Reads a folder or a result, or runs a scenario.
 fn read(path: &Path, name: String, repeat: Option<u32>) -> Result<Loaded, Error> {
     if path.is_dir() {
-        let files = results_in(path)?;
+        let files = files_in(path, &[RESULT])?;
         let cases = files.iter().map(|file| Ok((stem(file), results_of(file)?)));
         return Ok(Loaded { side: side(name, cases.collect::<Result<Vec<_>, Error>>()?)?, first: None });
     }
@@ -176,7 +182,7 @@ fn not_a_result(path: &Path) -> Error {
 
 /// The runs of a result's file; `None` if it holds something else, as a scenario.
 fn runs_of(path: &Path) -> Result<Option<Vec<RunResult>>, Error> {
-    if path.extension().is_none_or(|end| end != "json") {
+    if !has_end(path, &[RESULT]) {
         return Ok(None);
     }
     let shown = inputs::name(path);

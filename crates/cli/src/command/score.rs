@@ -2,22 +2,27 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
-use bbrlab_lab::score::{self, Plan, Results, Scorecard, Standing, case_id};
+use bbrlab_lab::score::{self, Plan, Results, Scorecard, Standing};
 use bbrlab_live::backends;
+use bbrlab_sim::record::result::RunResult;
 use bbrlab_sim::scenario::Backend;
 use bbrlab_stats::plural::counted;
 use clap::Args;
 
-use super::compare::{results_in, results_of, stem};
+use super::compare::{RESULT, files_in, has_end, results_of, stem};
 use crate::grid::{Align, aligned};
 use crate::outputs::{self, Target};
 use crate::progress::Progress;
 use crate::provenance::provenance;
 use crate::runner::Runner;
-use crate::{Error, Verdict, print};
+use crate::{Error, Verdict, inputs, print};
 
+/// Extensions of captures.
+const CAPTURES: [&str; 2] = ["pcap", "pcapng"];
 /// Default number of seeds.
 const REPEAT: u32 = 3;
 /// Columns in front of the algorithms.
@@ -35,7 +40,7 @@ const LEADING: usize = 3;
         RFC 9743 sets no thresholds. An algorithm is better or worse than a reference if the 95 % interval of the difference, in \
         pairs of equal case and seed, excludes zero and the difference is at least 2 %. docs/score.md explains each criterion.")]
 pub struct ScoreArgs {
-    /// Algorithms, with parameters as in bbr3,loss_thresh=1%; or NAME=DIR, a folder of results of the cases that `--cases` writes
+    /// Algorithms, with parameters as in bbr3,loss_thresh=1%; or NAME=DIR, a folder of results or captures of the cases that `--cases` writes
     #[arg(required = true, value_name = "ALGO")]
     pub algorithms: Vec<String>,
     /// Reference algorithms, separated by commas [default: cubic,reno,bbr1,bbr3]
@@ -125,23 +130,33 @@ fn folder_of(text: &str) -> Option<(&str, &str)> {
     text.split_once('=').filter(|(name, folder)| !name.contains(',') && !name.is_empty() && !folder.is_empty())
 }
 
-/// Reads the results of a folder. A file's name begins with the id of its case: `5.1.2-1.json`, `5.1.2-1-seed2.json`.
+/// Reads the results of a folder. A file's name begins with the id of its case: `5.1.2-1.json`, `5.1.2-1-seed2.json`. Captures
+/// of runs count as well, with the seed at the end of the name: `5.1.2-1-2.pcapng`.
 fn results(folder: &Path, plan: &Plan) -> Result<Results, Error> {
-    let ids: Vec<String> =
-        plan.criteria.iter().flat_map(|one| (0..one.case.len()).map(|nth| case_id(&one.section, nth))).collect();
+    let ids = plan.case_ids();
     let mut results = Results::new();
-    for file in results_in(folder)? {
+    for file in files_in(folder, &[RESULT, CAPTURES[0], CAPTURES[1]])? {
         let name = stem(&file);
-        let is_of =
-            |id: &&String| name.strip_prefix(id.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'));
-        if let Some(id) = ids.iter().find(is_of) {
-            results.entry(id.clone()).or_default().extend(results_of(&file)?);
-        }
+        let rest = |id: &String| name.strip_prefix(id.as_str()).filter(|rest| rest.is_empty() || rest.starts_with('-'));
+        let Some((id, rest)) = ids.iter().find_map(|id| Some((id, rest(id)?))) else { continue };
+        let found = if has_end(&file, &CAPTURES) { captured(plan, id, rest, &file)? } else { results_of(&file)? };
+        results.entry(id.clone()).or_default().extend(found);
     }
     if results.is_empty() {
         return Err(Error::NoCaseResults(folder.display().to_string(), ids.first().cloned().unwrap_or_default()));
     }
     Ok(results)
+}
+
+/// Result of a case from a capture. Its seed is the number at the end of the name, or 1.
+fn captured(plan: &Plan, id: &str, rest: &str, file: &Path) -> Result<Vec<RunResult>, Error> {
+    let digits = rest.len() - rest.trim_end_matches(|last: char| last.is_ascii_digit()).len();
+    let seed = if digits == 0 { Ok(1) } else { rest[rest.len() - digits..].parse() };
+    let Ok(seed) = seed else { return Ok(Vec::new()) };
+    let shown = inputs::name(file);
+    let from = File::open(file).map_err(Error::at(&shown))?;
+    let found = plan.captured(id, seed, BufReader::new(from)).map_err(Error::at(&shown))?;
+    Ok(found.into_iter().collect())
 }
 
 /// Name of an algorithm with the backends on which its results were made, as in "mine (kernel)".

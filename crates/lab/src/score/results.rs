@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read;
 use std::sync::Arc;
 
 use bbrlab_sim::record::Output;
@@ -10,9 +11,10 @@ use bbrlab_sim::record::result::RunResult;
 use bbrlab_sim::record::trace::Trace;
 use bbrlab_sim::scenario::Scenario;
 use bbrlab_sim::setup::Setup;
+use bbrlab_study::capture;
 use serde_json::Value;
 
-use super::{Criterion, Draw, Measured, Plan};
+use super::{Criterion, Draw, Measured, Plan, REFERENCES};
 use crate::expect::{Measurer, RunSet, RunView};
 use crate::{Error, Result};
 
@@ -28,6 +30,28 @@ pub fn case_id(section: &str, nth: usize) -> String {
 }
 
 impl Plan {
+    /// Ids of all cases.
+    pub fn case_ids(&self) -> Vec<String> {
+        let of = |one: &Criterion| (0..one.case.len()).map(|nth| case_id(&one.section, nth)).collect::<Vec<_>>();
+        self.criteria.iter().flat_map(of).collect()
+    }
+
+    /// Result of a case from a capture of its run with this seed, pcap or pcapng. `None` if the scorecard has no run of this seed.
+    pub fn captured(&self, id: &str, seed: u64, from: impl Read + Send) -> Result<Option<RunResult>> {
+        let of = |one: &Criterion| (0..one.case.len()).find(|&nth| case_id(&one.section, nth) == id);
+        let Some((criterion, nth)) = self.criteria.iter().find_map(|one| Some((one, of(one)?))) else {
+            return Ok(None);
+        };
+        let setups = self.setups(criterion, nth, REFERENCES[0])?;
+        let Some((scenario, setup)) = setups.into_iter().find(|(scenario, _)| scenario.seed == seed) else {
+            return Ok(None);
+        };
+        let mut found = capture::result::result(from, &setup)?;
+        found.describe(&scenario).map_err(|error| Error::Backend(error.into()))?;
+        found.on = capture::result::ON.to_owned();
+        Ok(Some(found))
+    }
+
     /// The cases as scenarios in TOML, each with its id, with the first algorithm under test.
     pub fn case_files(&self) -> Result<Vec<(String, String)>> {
         let mut files = Vec::new();

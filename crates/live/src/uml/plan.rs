@@ -247,7 +247,7 @@ impl Plan {
     /// Commands for `tc` that apply a change of the schedule, by namespace.
     pub fn change(&mut self, change: &Change) -> Vec<(String, String)> {
         let directions = self.directions(change.link);
-        let Some(link) = self.links.get_mut(change.link) else { return Vec::new() };
+        let Some(link) = self.links.iter_mut().chain(&mut self.up).nth(change.link) else { return Vec::new() };
         match change.what {
             ChangeKind::Rate(at) => {
                 link.service = Service::Rate(at);

@@ -4,7 +4,7 @@
 use bbrlab_core::{NANOS_PER_SEC, Time};
 use bbrlab_sim::link::{Buffer, Service};
 use bbrlab_sim::record::fair;
-use bbrlab_sim::setup::{ChangeKind, Setup};
+use bbrlab_sim::setup::{Change, ChangeKind, Setup};
 use bbrlab_sim::tcp::HEADER_BYTES;
 
 use super::{Run, bin_ns, seconds};
@@ -14,9 +14,10 @@ use crate::model::{Series, Style};
 const OPPORTUNITY_BYTES: u64 = 1500;
 
 impl Run<'_> {
-    /// Returns true if the path's schedule has such a change.
+    /// Returns true if the schedule has such a change, of the forward direction's links or of the path.
     fn changes(&self, is: impl Fn(&ChangeKind) -> bool) -> bool {
-        self.setup.is_some_and(|setup| setup.schedule.iter().any(|change| is(&change.what)))
+        let forward = |setup: &Setup, change: &Change| change.link < setup.links.len() && is(&change.what);
+        self.setup.is_some_and(|setup| setup.schedule.iter().any(|change| forward(setup, change)))
     }
 
     /// Bytes on the wire of a full segment of the first flow.

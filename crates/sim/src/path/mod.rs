@@ -160,7 +160,7 @@ impl<D: PathPacket, A: PathPacket> Path<D, A> {
         (other.links, other.bottleneck) = (vec![*up], 0);
         other.flows.iter_mut().for_each(|flow| flow.links = (0, 1));
         let mut forward = OneWay::for_data(&other, Direction::Forward, users);
-        forward.keeps_links = true;
+        forward.first_link = setup.links.len();
         Self::of(setup, forward, OneWay::for_data(setup, Direction::Reverse, users))
     }
 

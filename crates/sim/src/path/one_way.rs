@@ -36,8 +36,8 @@ pub struct OneWay<P: PathPacket> {
     holds: Vec<AckHold<P>>,
     loss: LossModel,
     carries_acks: bool,
-    /// True if its links are not those that a schedule changes: the one of `up`.
-    pub(super) keeps_links: bool,
+    /// Number of its first link in a schedule: the forward links are counted from 0, and the one of `up` follows them.
+    pub(super) first_link: usize,
     dropped: Vec<u32>,
 }
 
@@ -89,7 +89,7 @@ impl<P: PathPacket> OneWay<P> {
         direction.carries_acks = true;
         if let Some(up) = &setup.up {
             direction.links.push(Link::new(up, seed(setup.seed, UP_STREAM)));
-            (direction.shared, direction.bottleneck, direction.keeps_links) = (1, 0, true);
+            (direction.shared, direction.bottleneck, direction.first_link) = (1, 0, setup.links.len());
             direction.routes.iter_mut().for_each(|route| route.past = 1);
             direction.agenda = TimerTree::new(1 + direction.lines.len());
         }
@@ -130,7 +130,7 @@ impl<P: PathPacket> OneWay<P> {
             holds: Vec::new(),
             loss: LossModel::new(Loss::None, 0),
             carries_acks: false,
-            keeps_links: false,
+            first_link: 0,
             dropped: Vec::new(),
         }
     }
@@ -344,8 +344,8 @@ impl<P: PathPacket> OneWay<P> {
                     self.lines[route.line].set_delay(self.half.of(route.rtt(rtt)));
                 }
             }
-            _ if self.keeps_links => {}
             _ => {
+                let Some(link) = link.checked_sub(self.first_link) else { return };
                 let Some(changed) = self.links[..self.shared].get_mut(link) else { return };
                 match what {
                     ChangeKind::Rate(rate) => changed.set_rate(now, rate),

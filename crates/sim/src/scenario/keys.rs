@@ -221,7 +221,7 @@ scenario_keys! {
     Condition "HOLD", default "none", set |scenario, text| scenario.ack_aggregation = text.parse()?;
     refused &[HELD_ACKS, ACKS_BY_BYTES];
 
-    /// Changes of the path over time: rate, rtt, buffer, loss, ack_loss, as in 20s:rate=20mbit;40s:rate=10mbit,rtt=80ms
+    /// Changes of the path over time: rate, rtt, buffer, loss, ack_loss, as in 20s:rate=20mbit;40s:rtt=80ms; with link=2 or link=up, of that link
     schedule: Schedule = Schedule::default();
     Condition "STEPS", default "", set |scenario, text| scenario.schedule = text.parse()?;
     example &["--schedule", "10s:rate=5mbit,rtt=80ms"];
@@ -416,7 +416,8 @@ const BUFFER_OF_OTHER_QUEUE: Refusal = Refusal {
     why: "the kernel's other queues would start from scratch",
     holds: |setup| {
         change(setup, "a buffer", |change| {
-            matches!(change.what, ChangeKind::Buffer(_)) && !matches!(setup.links[change.link].aqm, Aqm::DropTail)
+            matches!(change.what, ChangeKind::Buffer(_))
+                && setup.changed_link(change).is_some_and(|link| !matches!(link.aqm, Aqm::DropTail))
         })
     },
     example: &["--schedule", "10s:buffer=100p", "--aqm", "codel"],
@@ -431,7 +432,7 @@ const BUFFER_OF_OTHER_UNIT: Refusal = Refusal {
         change(
             setup,
             "a buffer of another unit",
-            |change| matches!(&change.what, ChangeKind::Buffer(to) if is_packets(to) != is_packets(&setup.links[change.link].buffer)),
+            |change| matches!((&change.what, setup.changed_link(change)), (ChangeKind::Buffer(to), Some(link)) if is_packets(to) != is_packets(&link.buffer)),
         )
     },
     example: &["--schedule", "10s:buffer=100p", "--buffer", "4bdp"],

@@ -38,7 +38,7 @@ pub use model::{ExpectSpec, LinkSpec};
 pub use presets::{PRESETS, Preset, WORKLOADS};
 pub use read::{Problem, ReadError, read, read_toml};
 pub use resolve::{TraceReadError, TraceReader};
-pub use schedule::{Schedule, Step};
+pub use schedule::{ChangedLink, Schedule, Step};
 pub use source::{Locations, ScenarioError, ScenarioFile};
 pub use text::{TextError, nearest};
 pub use units::{BitRate, BufferSize, PACKET_BYTES, Ratio, TimeSpan, Volume};

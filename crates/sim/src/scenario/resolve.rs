@@ -12,7 +12,7 @@ use super::flow_options::{Ecn, FlowDirection, Window};
 use super::keys::Scenario;
 use super::model::LinkSpec;
 use super::presets::Preset;
-use super::schedule::Schedule;
+use super::schedule::{ChangedLink, Schedule};
 use super::source::ScenarioError;
 use super::units::{BitRate, BufferSize, PACKET_BYTES, TimeSpan};
 use crate::apps::probe::PROBE_BYTES;
@@ -66,10 +66,10 @@ impl Scenario {
         whole.check_top_level()?;
         let links = whole.resolve_links(read)?;
         let rtt = whole.full_rtt();
-        let schedule = whole.resolve_schedule(&links)?;
+        let up = whole.resolve_up()?;
+        let schedule = whole.resolve_schedule(&links, up.as_deref())?;
         let flows = whole.resolve_flows(links.len())?;
         whole.check_pace(&links)?;
-        let up = whole.resolve_up()?;
         let bottleneck = (0..links.len()).min_by_key(|index| links[*index].nominal).unwrap_or(0);
         let mut setup = Setup {
             duration: whole.duration.time(),
@@ -241,8 +241,9 @@ impl Scenario {
         }
     }
 
-    fn resolve_schedule(&self, links: &[Resolved]) -> Checked<Vec<Change>> {
-        let mut rates: Vec<Rate> = links.iter().map(|link| link.nominal).collect();
+    fn resolve_schedule(&self, links: &[Resolved], up: Option<&LinkConfig>) -> Checked<Vec<Change>> {
+        let up = up.map(|link| link.service.nominal_rate());
+        let mut rates: Vec<Rate> = links.iter().map(|link| link.nominal).chain(up).collect();
         let added = self.full_rtt().as_nanos() - self.rtt.0;
         let mut rtt = self.full_rtt();
         let mut changes = Vec::new();
@@ -255,13 +256,23 @@ impl Scenario {
             if let Some(key) = self.schedule.0[..nth].iter().find_map(|earlier| earlier.also_sets(step)) {
                 return Err(fault(format!("{key} changes at {} already; write it once", step.at)));
             }
-            let link = step.link.unwrap_or(1) as usize - 1;
-            let Some(resolved) = links.get(link) else {
-                return Err(fault(format!("there is no link {}; the path has {}", link + 1, links.len())));
+            let link = match step.changed() {
+                ChangedLink::Number(number) => number as usize - 1,
+                ChangedLink::Up => links.len(),
             };
+            let (is_up, fixed) = (step.changed() == ChangedLink::Up, links.get(link).map(|link| link.adjustable));
+            if is_up && up.is_none() {
+                return Err(fault("the reverse direction has no link; write up too, as in up=rate=1mbit".to_owned()));
+            }
+            if !is_up && fixed.is_none() {
+                return Err(fault(format!("there is no link {}; the path has {}", link + 1, links.len())));
+            }
+            if is_up && step.loss.is_some() {
+                return Err(fault("the link of up has no random loss; write ack_loss".to_owned()));
+            }
             let mut push = |what| changes.push(Change { at: step.at.time(), link, what });
             if let Some(new) = step.rate {
-                if !resolved.adjustable {
+                if fixed == Some(false) {
                     return Err(fault("a trace or a demand sets this link's rate; leave rate out".to_owned()));
                 }
                 rates[link] = new.rate();

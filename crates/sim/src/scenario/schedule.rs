@@ -17,8 +17,8 @@ pub struct Schedule(pub Vec<Step>);
 pub struct Step {
     /// Time of the step.
     pub at: TimeSpan,
-    /// Bottleneck, counted from 1; the first by default.
-    pub link: Option<u32>,
+    /// Link whose rate, buffer or loss changes; the first by default.
+    pub link: Option<ChangedLink>,
     /// New rate of the link.
     pub rate: Option<BitRate>,
     /// New two-way propagation delay.
@@ -29,6 +29,37 @@ pub struct Step {
     pub loss: Option<LossModel>,
     /// New random loss of ACKs.
     pub ack_loss: Option<LossModel>,
+}
+
+/// A link that a step changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChangedLink {
+    /// A bottleneck, counted from 1.
+    Number(u32),
+    /// The link of the reverse direction, that of the key `up`.
+    Up,
+}
+
+impl FromStr for ChangedLink {
+    type Err = TextError;
+
+    fn from_str(text: &str) -> Result<Self, TextError> {
+        match text {
+            "up" => Ok(Self::Up),
+            _ => text.parse().ok().filter(|number| *number > 0).map(Self::Number).ok_or_else(|| {
+                TextError(format!("{text:?} is not a link; write a number, counted from 1, or up, as in link=2"))
+            }),
+        }
+    }
+}
+
+impl fmt::Display for ChangedLink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(number) => write!(f, "{number}"),
+            Self::Up => f.write_str("up"),
+        }
+    }
 }
 
 const FORM: &str =
@@ -87,9 +118,14 @@ impl FromStr for Step {
 }
 
 impl Step {
+    /// The link that it changes.
+    pub fn changed(&self) -> ChangedLink {
+        self.link.unwrap_or(ChangedLink::Number(1))
+    }
+
     /// Finds a key that both steps set at the same moment.
     pub(super) fn also_sets(&self, other: &Self) -> Option<&'static str> {
-        let same_link = self.link.unwrap_or(1) == other.link.unwrap_or(1);
+        let same_link = self.changed() == other.changed();
         let both = [
             ("rate", same_link && self.rate.is_some() && other.rate.is_some()),
             ("rtt", self.rtt.is_some() && other.rtt.is_some()),
@@ -108,12 +144,7 @@ impl Step {
             "buffer" => self.buffer = Some(value.parse().map_err(named)?),
             "loss" => self.loss = Some(value.parse().map_err(named)?),
             "ack_loss" | "ack-loss" => self.ack_loss = Some(value.parse().map_err(named)?),
-            "link" => {
-                let link = value.parse().ok().filter(|link| *link > 0);
-                self.link = Some(link.ok_or_else(|| {
-                    TextError(format!("link: {value:?} is not a link; links are counted from 1, as in link=2"))
-                })?);
-            }
+            "link" => self.link = Some(value.parse().map_err(named)?),
             _ => {
                 let near = nearest(key, KEYS).map_or(String::new(), |near| format!(" (did you mean {near}?)"));
                 return Err(TextError(format!("nothing called {key:?} can change{near}; write {FORM}")));

@@ -88,6 +88,10 @@ const BAD_FILES: &[(&str, &str)] = &[
         "lab.toml:1: schedule: step 20s:link=2,rate=1mbit: there is no link 2; the path has 1",
     ),
     (
+        "schedule = \"20s:link=up,rate=1mbit\"",
+        "lab.toml:1: schedule: step 20s:link=up,rate=1mbit: the reverse direction has no link; write up too, as in up=rate=1mbit",
+    ),
+    (
         "on = \"moon\"",
         "lab.toml:1: on: \"moon\" is not a backend; write sim, uml, kernel, quic:s2n, quic:noq or quic:quinn",
     ),
@@ -460,9 +464,10 @@ proptest! {
     }
 
     #[test]
-    fn texts_of_schedules_read_back(steps in prop::collection::vec((time(), rate(), loss(), buffer()), 0..4)) {
-        let steps = steps.into_iter().map(|(at, rate, loss, buffer)| Step {
-            at, rate: Some(rate), loss: Some(loss), buffer: Some(buffer), ..Step::default()
+    fn texts_of_schedules_read_back(steps in prop::collection::vec((time(), rate(), loss(), buffer(), 0..4_u32), 0..4)) {
+        let links = [None, Some(ChangedLink::Number(1)), Some(ChangedLink::Number(7)), Some(ChangedLink::Up)];
+        let steps = steps.into_iter().map(|(at, rate, loss, buffer, link)| Step {
+            at, link: links[link as usize], rate: Some(rate), loss: Some(loss), buffer: Some(buffer), ..Step::default()
         });
         let schedule: Schedule = Schedule(steps.collect()).to_string().parse().unwrap();
         reads_back(&schedule)?;

@@ -340,6 +340,16 @@ pub fn setup(seed: u64, case: u64) -> Setup {
         for flow in setup.flows.iter_mut().filter(|flow| flow.access.is_none()) {
             flow.is_upload = dice.one_in(3);
         }
+        if dice.one_in(3) {
+            let at = Time::nanos(dice.0.below(duration.as_nanos()));
+            let up_rate = (rate * dice.log(0.01, 1.0)).max(1.0);
+            let what = match dice.one_in(2) {
+                true => ChangeKind::Rate(Rate::bits_per_sec(up_rate as u64)),
+                false => ChangeKind::Buffer(dice.buffer(up_rate, rtt)),
+            };
+            let place = setup.schedule.partition_point(|change| change.at <= at);
+            setup.schedule.insert(place, Change { at, link: setup.links.len(), what });
+        }
     }
     setup.probe = dice.one_in(4).then(|| dice.span(Span::millis(1), Span::millis(100)));
     setup

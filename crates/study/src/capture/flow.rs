@@ -70,6 +70,21 @@ pub struct Counters {
     pub acks: u64,
 }
 
+impl Counters {
+    /// What was sent, delivered and sent again since an earlier moment; everything else as it is now.
+    pub fn since(&self, before: &Self) -> Self {
+        Self {
+            packets: self.packets - before.packets,
+            sent: self.sent - before.sent,
+            delivered: self.delivered - before.delivered,
+            again: self.again - before.again,
+            needless: self.needless - before.needless,
+            acks: self.acks - before.acks,
+            ..*self
+        }
+    }
+}
+
 /// One window reduction: in flight at the loss, and after the recovery.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Reduction {
@@ -114,6 +129,8 @@ pub struct Flow {
     pub first_ns: Option<u64>,
     /// Time of the last ACK of new data.
     pub last_ns: u64,
+    /// RTT of the newest ACK of new data, if it has one.
+    pub newest_rtt_ns: Option<u64>,
     /// RTT of the handshake as the capture shows it to this end.
     pub handshake_ns: Option<u64>,
     /// Window reductions.
@@ -274,6 +291,7 @@ impl Flow {
         counters.extent = counters.extent.max(delivered.extent);
         let lead = delivered.rtt.map_or(1, |rtt| rtt.lead.div_ceil(mss) as usize);
         let rtt = delivered.rtt.map(|rtt| (rtt.sent_ns, rtt.rtt_ns));
+        self.newest_rtt_ns = rtt.map(|(_, rtt_ns)| rtt_ns);
         let signal =
             AckSignal { now_ns, bytes: delivered.bytes, rtt, lead, mss, has_holes: had_holes || self.board.sacked > 0 };
         self.signals.get_or_insert_default().on_ack(&signal);

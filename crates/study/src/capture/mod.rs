@@ -9,6 +9,7 @@ mod judge;
 mod loss;
 mod packets;
 mod qlog;
+pub mod result;
 mod scoreboard;
 mod signals;
 mod spin;

@@ -96,8 +96,7 @@ impl Table {
         let newest = self.known.range((ends, 0)..=(ends, u32::MAX)).next_back();
         let Some((&(_, nth), connection)) = newest else { return (ends, 0) };
         let begins = segment.has(flag::SYN) && !segment.has(flag::ACK);
-        let has_data = connection.flows.iter().any(|flow| flow.board.next > 0);
-        (ends, if begins && has_data { nth.saturating_add(1) } else { nth })
+        (ends, if begins && connection.has_data() { nth.saturating_add(1) } else { nth })
     }
 
     /// Leaves out the half of the connections that carried least.
@@ -126,8 +125,13 @@ impl Table {
 }
 
 impl Connection {
-    fn new(ends: Ends) -> Self {
+    pub fn new(ends: Ends) -> Self {
         Self { ends, flows: [Flow::default(), Flow::default()], packets: [0; 2], handshake: Handshake::default() }
+    }
+
+    /// True if an end has sent data.
+    pub fn has_data(&self) -> bool {
+        self.flows.iter().any(|flow| flow.board.next > 0)
     }
 
     fn records(&self) -> usize {
@@ -140,7 +144,7 @@ impl Connection {
     }
 
     /// Handles a segment of end `side`.
-    fn on_segment(&mut self, now_ns: u64, segment: &Segment, side: usize) {
+    pub fn on_segment(&mut self, now_ns: u64, segment: &Segment, side: usize) {
         self.packets[side] += 1;
         self.on_handshake(now_ns, segment, side);
         self.flows[side].on_data(now_ns, segment);

@@ -8,7 +8,7 @@ use super::loss;
 use super::table::{Connection, Handshake};
 
 /// Smallest number of data packets of an estimate. Ours: less than an initial window shows nothing.
-const PACKETS_MIN: u64 = 10;
+pub const PACKETS_MIN: u64 = 10;
 /// Share of the round trip that the near end's half of a handshake may take. Ours.
 const NEAR_SHARE: f64 = 0.25;
 /// Share of the data seen for the first time below newer data, from which losses happened before the capture. Ours.
@@ -80,7 +80,7 @@ fn share(nanos: u64, duration_s: f64) -> f64 {
 }
 
 /// Place of the capture, by the halves of the handshake; without it, by data that was lost before the capture.
-fn vantage(handshake: &Handshake, side: usize, flow: &Flow) -> Vantage {
+pub fn vantage(handshake: &Handshake, side: usize, flow: &Flow) -> Vantage {
     let counters = flow.counters;
     if counters.filled as f64 > FILLED_SHARE * counters.sent as f64 && counters.filled > counters.again / 2 {
         return Vantage::Receiver;

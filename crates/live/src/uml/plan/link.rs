@@ -68,6 +68,9 @@ impl Plan {
 
     /// Directions of a link that a schedule changes together.
     pub(super) fn directions(&self, index: usize) -> Vec<LinkDevices> {
+        if index == self.links.len() {
+            return vec![LinkDevices::up()];
+        }
         let reverse = self.is_mirrored.then(|| LinkDevices::reverse(index));
         std::iter::once(LinkDevices::forward(index)).chain(reverse).collect()
     }

@@ -152,6 +152,22 @@ fn a_change_of_the_path_leaves_the_link_of_the_reverse_direction_as_it_is() {
 }
 
 #[test]
+fn a_change_of_the_link_of_the_reverse_direction_leaves_the_others_as_they_are() {
+    let mut plan = planned(&[&UP[..], &[("flow", "cubic")]].concat());
+    let what = ChangeKind::Rate(Rate::bits_per_sec(500_000));
+    let asked = plan.change(&Change { at: bbrlab_core::Time::ZERO, link: 1, what });
+    let lines: Vec<String> = asked.into_iter().map(|(namespace, line)| format!("{namespace}: {line}")).collect();
+    assert_eq!(
+        lines,
+        [
+            "u0: class change dev lup parent 1: classid 1:1 htb rate 500000bit burst 1b cburst 1b quantum 1514",
+            "u1: qdisc change dev eup root handle 1: netem limit 10000000 rate 500000bit",
+            "u0: qdisc change dev lup parent 1:1 handle 2: pfifo limit 50",
+        ]
+    );
+}
+
+#[test]
 fn a_mirrored_link_changes_in_both_directions() {
     let mut plan = planned(&[("rate", "20mbit"), ("rtt", "40ms"), ("buffer", "100p"), ("flow", "cubic")]);
     plan.mirror();

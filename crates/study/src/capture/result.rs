@@ -1,0 +1,333 @@
+//! Figures of a scenario's flows from a capture at their senders, for a run that was made elsewhere.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::io::Read;
+
+use bbrlab_core::{NANOS_PER_SEC, Rate, Span, Time};
+use bbrlab_sim::record::result::{Bottleneck, Distribution, RunResult};
+use bbrlab_sim::record::summary::{FlowCounts, LinkCounts, RttStats, summarise};
+use bbrlab_sim::setup::{Setup, Traffic};
+
+use super::flow::Counters;
+use super::headers::{self, Frame, Segment, flag};
+use super::table::{CONNECTIONS_MAX, Connection};
+use super::verdict::{self, PACKETS_MIN};
+use super::{Counts, Vantage, check, packets};
+use crate::{Error, Result};
+
+/// Name of the backend in such a result.
+pub const ON: &str = "capture";
+/// Time by which a capture may end before its scenario does. Ours: the last ACKs of a connection that waits.
+const MISSING: Span = Span::secs(1);
+
+/// What is counted of one direction of a connection.
+#[derive(Clone, Debug, Default)]
+struct Tally {
+    rtt: RttStats,
+    min_rtt_ns: Option<u64>,
+    /// Counters at the end of warm-up.
+    before: Option<Counters>,
+    /// Bytes delivered in each second.
+    bins: Vec<u64>,
+    /// Time of the newest data.
+    sent_ns: u64,
+    /// Time of the newest ACK of new data.
+    acked_ns: u64,
+    /// The two newest RTTs.
+    rtts_ns: [Option<u64>; 2],
+}
+
+impl Tally {
+    /// Time at which the last byte arrived: half a round trip before its ACK. If that was delayed, the RTT before it shows when
+    /// a prompt one would have come.
+    fn arrived_ns(&self) -> u64 {
+        let rtt = self.rtts_ns.into_iter().flatten().min();
+        let prompt = rtt.map_or(u64::MAX, |rtt| self.sent_ns.saturating_add(rtt));
+        self.acked_ns.min(prompt).saturating_sub(self.min_rtt_ns.unwrap_or(0) / 2)
+    }
+}
+
+/// A connection, with the time of its first packet.
+struct Seen {
+    begun_ns: u64,
+    connection: Connection,
+    tallies: [Tally; 2],
+}
+
+/// The connections of a capture, in the order of their first packets.
+struct Reader<'a> {
+    setup: &'a Setup,
+    /// Start of the first flow.
+    first: Time,
+    /// Begin of the first connection that counts; until then nothing is known of the run's clock.
+    zero_ns: Option<u64>,
+    last_ns: u64,
+    seen: Vec<Seen>,
+}
+
+impl Reader<'_> {
+    /// Time of a run at which a packet was captured.
+    fn at(&self, now_ns: u64) -> Time {
+        self.first + Span::nanos(now_ns.saturating_sub(self.zero_ns.unwrap_or(now_ns)))
+    }
+
+    fn on_segment(&mut self, now_ns: u64, segment: &Segment) -> Result<()> {
+        self.last_ns = now_ns;
+        let at = self.at(now_ns);
+        if at > self.setup.duration {
+            return Ok(());
+        }
+        let is_measuring = at > self.setup.warmup || self.setup.warmup <= self.first;
+        let is_first = segment.from <= segment.to;
+        let place = self.place(now_ns, segment, is_first)?;
+        let Seen { connection, tallies, begun_ns } = &mut self.seen[place];
+        if is_measuring {
+            for (tally, flow) in tallies.iter_mut().zip(&connection.flows) {
+                tally.before.get_or_insert(flow.counters);
+            }
+        }
+        let side = usize::from(!is_first);
+        let delivered = connection.flows[1 - side].counters.delivered;
+        connection.on_segment(now_ns, segment, side);
+        if segment.payload > 0 {
+            tallies[side].sent_ns = now_ns;
+        }
+        if self.zero_ns.is_none() && connection.flows[side].counters.packets >= PACKETS_MIN {
+            self.zero_ns = Some(*begun_ns);
+        }
+        let (flow, tally) = (&connection.flows[1 - side], &mut tallies[1 - side]);
+        let more = flow.counters.delivered - delivered;
+        if more == 0 {
+            return Ok(());
+        }
+        let second = (at.as_nanos() / NANOS_PER_SEC) as usize;
+        tally.bins.resize(tally.bins.len().max(second + 1), 0);
+        tally.bins[second] += more;
+        tally.acked_ns = now_ns;
+        if let Some(rtt_ns) = flow.newest_rtt_ns {
+            tally.rtts_ns = [Some(rtt_ns), tally.rtts_ns[0]];
+            tally.min_rtt_ns = Some(tally.min_rtt_ns.map_or(rtt_ns, |least| least.min(rtt_ns)));
+            tally.rtt.add(u32::try_from(rtt_ns / 1_000).unwrap_or(u32::MAX), is_measuring);
+        }
+        Ok(())
+    }
+
+    /// Finds a segment's connection; the first segment begins one, as does a SYN after data.
+    fn place(&mut self, now_ns: u64, segment: &Segment, is_first: bool) -> Result<usize> {
+        let ends = if is_first { (segment.from, segment.to) } else { (segment.to, segment.from) };
+        let begins = segment.has(flag::SYN) && !segment.has(flag::ACK);
+        let is_of = |seen: &Seen| seen.connection.ends == ends && !(begins && seen.connection.has_data());
+        if let Some(place) = self.seen.iter().rposition(is_of) {
+            return Ok(place);
+        }
+        if self.seen.len() == CONNECTIONS_MAX {
+            return Err(Error::ManyConnections(CONNECTIONS_MAX));
+        }
+        self.seen.push(Seen { begun_ns: now_ns, connection: Connection::new(ends), tallies: Default::default() });
+        Ok(self.seen.len() - 1)
+    }
+}
+
+/// Reads a capture, pcap or pcapng, of a run of a scenario. Its connections are the flows, in the order of their first packets
+/// and of the flows' starts; those with fewer than ten data packets, as of a tool's own control, are left out. What the bottleneck
+/// alone knows, its load, queue and drops, is not a number.
+pub fn result(from: impl Read + Send, setup: &Setup) -> Result<RunResult> {
+    let first = setup.flows.iter().map(|flow| flow.start).min().unwrap_or(Time::ZERO);
+    let mut reader = Reader { setup, first, zero_ns: None, last_ns: 0, seen: Vec::new() };
+    let (mut counts, mut fault) = (Counts::default(), None);
+    let end = packets::read(from, |captured| {
+        counts.packets += 1;
+        let first = *counts.first_ns.get_or_insert(captured.t_ns);
+        counts.has_time |= first != captured.t_ns;
+        match captured.link.map(|link| headers::decode(link, captured.bytes, captured.length)) {
+            Some(Frame::Tcp(segment)) => {
+                counts.tcp += 1;
+                fault = fault.take().or_else(|| reader.on_segment(captured.t_ns, &segment).err());
+            }
+            Some(Frame::Udp(_)) => counts.udp += 1,
+            Some(Frame::Other) => {}
+            None => counts.unsupported += 1,
+        }
+    })?;
+    check(&counts, &end)?;
+    if let Some(fault) = fault {
+        return Err(fault);
+    }
+    reader.finish()
+}
+
+impl Reader<'_> {
+    fn finish(mut self) -> Result<RunResult> {
+        let setup = self.setup;
+        let is_flow = |seen: &Seen| seen.connection.flows.iter().any(|flow| flow.counters.packets >= PACKETS_MIN);
+        self.seen.retain(is_flow);
+        if self.seen.len() != setup.flows.len() {
+            return Err(Error::OtherConnections { found: self.seen.len(), wanted: setup.flows.len() });
+        }
+        let mut order: Vec<usize> = (0..setup.flows.len()).collect();
+        order.sort_by_key(|&nth| setup.flows[nth].start);
+        let mut counted: Vec<Option<Counted>> = vec![None; order.len()];
+        for (nth, seen) in order.into_iter().zip(&mut self.seen) {
+            counted[nth] = Some(Counted::of(setup, nth, seen)?);
+        }
+        let counted: Vec<Counted> = counted.into_iter().flatten().collect();
+        let ended = self.at(self.last_ns);
+        if counted.iter().any(|one| one.finished.is_none()) && ended + MISSING < setup.duration {
+            let seconds = |time: Time| time.as_nanos() as f64 / 1e9;
+            return Err(Error::ShortCapture { lasts_s: seconds(ended), wanted_s: seconds(setup.duration) });
+        }
+        let flows: Vec<FlowCounts<'_>> = counted.iter().map(Counted::counts).collect();
+        let unknown =
+            Distribution { min: None, mean: f64::NAN, p50: f64::NAN, p95: f64::NAN, p99: f64::NAN, max: f64::NAN };
+        let link = LinkCounts {
+            arrivals: 0,
+            drops: 0,
+            marks: 0,
+            departed_bytes: 0,
+            capacity_bytes: 0.0,
+            packets: 0,
+            queue_ms: unknown.clone(),
+        };
+        let mut result = summarise(setup, ON, setup.duration, &flows, &link);
+        result.bottleneck =
+            Bottleneck { utilisation: f64::NAN, drop_ratio: f64::NAN, queue_ms: unknown, ..result.bottleneck };
+        Ok(result)
+    }
+}
+
+/// Counts of one flow.
+#[derive(Clone, Debug)]
+struct Counted {
+    /// During measurement.
+    counters: Counters,
+    mss: u64,
+    wire_ratio: f64,
+    tally: Tally,
+    finished: Option<Time>,
+}
+
+impl Counted {
+    fn of(setup: &Setup, nth: usize, seen: &mut Seen) -> Result<Self> {
+        let flows = &mut seen.connection.flows;
+        // The data's direction is the one that carries more: a request is short.
+        let side = usize::from(flows[1].counters.delivered > flows[0].counters.delivered);
+        flows[side].finish();
+        let flow = &flows[side];
+        if verdict::vantage(&seen.connection.handshake, side, flow) == Vantage::Receiver {
+            return Err(Error::AtReceiver);
+        }
+        let tally = std::mem::take(&mut seen.tallies[side]);
+        let finished = match setup.flows[nth].traffic {
+            Traffic::Size(bytes) if flow.counters.delivered >= bytes => {
+                Some(setup.flows[nth].start + Span::nanos(tally.arrived_ns().saturating_sub(seen.begun_ns)))
+            }
+            _ => None,
+        };
+        Ok(Self {
+            counters: flow.counters.since(&tally.before.unwrap_or(flow.counters)),
+            mss: flow.mss(),
+            wire_ratio: flow.wire_ratio(),
+            tally,
+            finished,
+        })
+    }
+
+    /// A capture with offloads has no count of segments; bytes over the MSS are.
+    fn counts(&self) -> FlowCounts<'_> {
+        let segments = |bytes: u64| bytes.div_ceil(self.mss);
+        let Counters { sent, delivered, again, needless, .. } = self.counters;
+        FlowCounts {
+            received_bytes: delivered,
+            received_wire_bytes: ((delivered + needless) as f64 * self.wire_ratio) as u64,
+            segments: segments(sent),
+            retransmits: segments(again),
+            duplicates: segments(needless),
+            rto: 0,
+            bottleneck: None,
+            rtt: &self.tally.rtt,
+            bins: &self.tally.bins,
+            states: &[],
+            finished: self.finished,
+            exchanges: &[],
+            client: None,
+            bw: Rate::default(),
+            min_rtt: self.tally.min_rtt_ns.map(Span::nanos),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bbrlab_report::export::pcap;
+    use bbrlab_sim::engine;
+    use bbrlab_sim::record::packets::Tap;
+    use bbrlab_sim::scenario::ScenarioFile;
+    use bbrlab_sim::setup::Capture;
+
+    use super::*;
+
+    /// Setup of a scenario, its simulated result, and its packets at one place.
+    fn captured(text: &str, at: Tap) -> (Setup, RunResult, Vec<u8>) {
+        let mut setup = ScenarioFile::from_toml(text, "x").unwrap().resolve(&|_| unreachable!("no trace")).unwrap();
+        setup.capture = Capture::On { limit: usize::MAX, taps: &Tap::ALL };
+        let output = engine::run(&setup);
+        let names = setup.flows.iter().map(|flow| flow.name.as_str());
+        let mut bytes = Vec::new();
+        pcap::write(&output.packets.records, &[at], names, "", &mut bytes).unwrap();
+        (setup, output.result, bytes)
+    }
+
+    fn is_near(found: f64, truth: f64, share: f64) -> bool {
+        (found / truth - 1.0).abs() < share
+    }
+
+    const TWO: &str = "rate = '20mbit'\nrtt = '40ms'\nbuffer = '1bdp'\nloss = '0.2%'\nduration = '12s'\nwarmup = '4s'\n\
+                       sample = '0s'\nflow = ['cubic', 'bbr1@1s']\n";
+
+    #[test]
+    fn figures_of_a_capture_are_those_of_its_run() {
+        let (setup, truth, bytes) = captured(TWO, Tap::Sender);
+        let found = result(bytes.as_slice(), &setup).unwrap();
+        assert_eq!((&*found.on, found.seed, found.flows.len()), (ON, truth.seed, 2));
+        for (own, truth) in found.flows.iter().zip(&truth.flows) {
+            let (rtt, wanted) = (own.rtt_ms.as_ref().unwrap(), truth.rtt_ms.as_ref().unwrap());
+            assert_eq!((&own.name, &own.cc), (&truth.name, &truth.cc));
+            assert!(is_near(own.goodput_bps, truth.goodput_bps, 0.01), "{} {}", own.goodput_bps, truth.goodput_bps);
+            assert!(is_near(rtt.p50, wanted.p50, 0.01) && is_near(rtt.p95, wanted.p95, 0.01), "{rtt:?} {wanted:?}");
+            let apart = (own.retransmit_ratio - truth.retransmit_ratio).abs();
+            assert!(apart < 3e-4, "{} {}", own.retransmit_ratio, truth.retransmit_ratio);
+        }
+        assert!((found.jain - truth.jain).abs() < 0.005, "{} {}", found.jain, truth.jain);
+        // The bottleneck is not in the capture.
+        assert!(found.bottleneck.utilisation.is_nan() && found.bottleneck.queue_ms.p50.is_nan());
+    }
+
+    #[test]
+    fn transfers_end_when_they_did() {
+        let text = "rate = '10mbit'\nrtt = '40ms'\nduration = '8s'\nsample = '0s'\nflow = ['reno*3@1s+1s,size=60kB']\n";
+        let (setup, truth, bytes) = captured(text, Tap::Sender);
+        let found = result(bytes.as_slice(), &setup).unwrap();
+        for (own, truth) in found.flows.iter().zip(&truth.flows) {
+            let (own, truth) = (own.fct_s.unwrap(), truth.fct_s.unwrap());
+            assert!(is_near(own, truth, 0.01), "{own} {truth}");
+        }
+    }
+
+    #[test]
+    fn captures_of_something_else_are_refused() {
+        let (setup, _, bytes) = captured(TWO, Tap::Sender);
+        let refused = |bytes: &[u8], setup: &Setup| result(bytes, setup).unwrap_err().to_string();
+        let mut fewer = setup.clone();
+        fewer.flows.pop();
+        assert_eq!(
+            refused(&bytes, &fewer),
+            "it holds 2 connections with data, and the scenario has 1 flow; capture all of the run's, and no others"
+        );
+        let mut longer = setup.clone();
+        longer.duration += Span::secs(20);
+        assert_eq!(refused(&bytes, &longer), "it ends after 12.0 s of 32.0; capture the whole run");
+        let (_, _, behind) = captured(TWO, Tap::Receiver);
+        assert_eq!(refused(&behind, &setup), "it was made at the receiver of the data; capture at its sender");
+        assert_eq!(refused(&[], &setup), "it holds no packet; name a capture of TCP at its sender");
+    }
+}
