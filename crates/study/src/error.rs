@@ -89,9 +89,9 @@ pub enum Error {
     #[error("it holds more than {0} connections; capture those of the run alone")]
     ManyConnections(usize),
     /// A capture of another run.
-    #[error("it holds {} with data, and the scenario has {}; capture all of the run's, and no others", counted(*.found, "connection"), counted(*.wanted, "flow"))]
+    #[error("it holds {}, and the scenario has {}; capture all of the run's, and no others", counted(*.found, "connection"), counted(*.wanted, "flow"))]
     OtherConnections {
-        /// Connections with data.
+        /// Connections.
         found: usize,
         /// Flows.
         wanted: usize,

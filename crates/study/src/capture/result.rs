@@ -129,8 +129,8 @@ impl Reader<'_> {
 }
 
 /// Reads a capture, pcap or pcapng, of a run of a scenario. Its connections are the flows, in the order of their first packets
-/// and of the flows' starts; those with fewer than ten data packets, as of a tool's own control, are left out. What the bottleneck
-/// alone knows, its load, queue and drops, is not a number.
+/// and of the flows' starts; if there are more, those with fewer than ten data packets are left out. What the bottleneck alone
+/// knows, its load, queue and drops, is not a number.
 pub fn result(from: impl Read + Send, setup: &Setup) -> Result<RunResult> {
     let first = setup.flows.iter().map(|flow| flow.start).min().unwrap_or(Time::ZERO);
     let mut reader = Reader { setup, first, zero_ns: None, last_ns: 0, seen: Vec::new() };
@@ -159,10 +159,16 @@ pub fn result(from: impl Read + Send, setup: &Setup) -> Result<RunResult> {
 impl Reader<'_> {
     fn finish(mut self) -> Result<RunResult> {
         let setup = self.setup;
-        let is_flow = |seen: &Seen| seen.connection.flows.iter().any(|flow| flow.counters.packets >= PACKETS_MIN);
-        self.seen.retain(is_flow);
-        if self.seen.len() != setup.flows.len() {
-            return Err(Error::OtherConnections { found: self.seen.len(), wanted: setup.flows.len() });
+        let wanted = setup.flows.len();
+        let is_busy = |seen: &&Seen| seen.connection.flows.iter().any(|flow| flow.counters.packets >= PACKETS_MIN);
+        let busy = self.seen.iter().filter(is_busy).count();
+        if busy > wanted || self.seen.len() < wanted {
+            return Err(Error::OtherConnections { found: busy.max(self.seen.len()), wanted });
+        }
+        // The least are no flows, as a tool's own control.
+        while self.seen.len() > wanted {
+            let least = (0..self.seen.len()).min_by_key(|&nth| self.seen[nth].connection.delivered());
+            self.seen.remove(least.unwrap_or(0));
         }
         let mut order: Vec<usize> = (0..setup.flows.len()).collect();
         order.sort_by_key(|&nth| setup.flows[nth].start);
@@ -321,7 +327,7 @@ mod tests {
         fewer.flows.pop();
         assert_eq!(
             refused(&bytes, &fewer),
-            "it holds 2 connections with data, and the scenario has 1 flow; capture all of the run's, and no others"
+            "it holds 2 connections, and the scenario has 1 flow; capture all of the run's, and no others"
         );
         let mut longer = setup.clone();
         longer.duration += Span::secs(20);

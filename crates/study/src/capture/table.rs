@@ -139,7 +139,7 @@ impl Connection {
     }
 
     /// Bytes delivered in both directions.
-    fn delivered(&self) -> u64 {
+    pub fn delivered(&self) -> u64 {
         self.flows.iter().map(|flow| flow.counters.delivered.max(flow.counters.sent / 2)).sum()
     }
 
