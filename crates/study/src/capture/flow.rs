@@ -71,7 +71,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// What was sent, delivered and sent again since an earlier moment; everything else as it is now.
+    /// Subtracts the sums of an earlier moment. Maxima and times stay as they are.
     pub fn since(&self, before: &Self) -> Self {
         Self {
             packets: self.packets - before.packets,

@@ -17,10 +17,10 @@ use crate::{Error, Result};
 
 /// Name of the backend in such a result.
 pub const ON: &str = "capture";
-/// Time by which a capture may end before its scenario does. Ours: the last ACKs of a connection that waits.
+/// Largest time between the end of a capture and that of its scenario. Ours: a sender may be idle at the end.
 const MISSING: Span = Span::secs(1);
 
-/// What is counted of one direction of a connection.
+/// RTTs, delivered bytes and times of one direction of a connection.
 #[derive(Clone, Debug, Default)]
 struct Tally {
     rtt: RttStats,
@@ -48,7 +48,7 @@ impl Tally {
 }
 
 /// A connection, with the time of its first packet.
-struct Seen {
+struct Tracked {
     begun_ns: u64,
     connection: Connection,
     tallies: [Tally; 2],
@@ -59,14 +59,14 @@ struct Reader<'a> {
     setup: &'a Setup,
     /// Start of the first flow.
     first: Time,
-    /// Begin of the first connection that counts; until then nothing is known of the run's clock.
+    /// Time of the first packet of the first connection with enough data: the start of the first flow.
     zero_ns: Option<u64>,
     last_ns: u64,
-    seen: Vec<Seen>,
+    seen: Vec<Tracked>,
 }
 
 impl Reader<'_> {
-    /// Time of a run at which a packet was captured.
+    /// Converts a capture's time to the run's.
     fn at(&self, now_ns: u64) -> Time {
         self.first + Span::nanos(now_ns.saturating_sub(self.zero_ns.unwrap_or(now_ns)))
     }
@@ -80,7 +80,7 @@ impl Reader<'_> {
         let is_measuring = at > self.setup.warmup || self.setup.warmup <= self.first;
         let is_first = segment.from <= segment.to;
         let place = self.place(now_ns, segment, is_first)?;
-        let Seen { connection, tallies, begun_ns } = &mut self.seen[place];
+        let Tracked { connection, tallies, begun_ns } = &mut self.seen[place];
         if is_measuring {
             for (tally, flow) in tallies.iter_mut().zip(&connection.flows) {
                 tally.before.get_or_insert(flow.counters);
@@ -116,14 +116,14 @@ impl Reader<'_> {
     fn place(&mut self, now_ns: u64, segment: &Segment, is_first: bool) -> Result<usize> {
         let ends = if is_first { (segment.from, segment.to) } else { (segment.to, segment.from) };
         let begins = segment.has(flag::SYN) && !segment.has(flag::ACK);
-        let is_of = |seen: &Seen| seen.connection.ends == ends && !(begins && seen.connection.has_data());
+        let is_of = |seen: &Tracked| seen.connection.ends == ends && !(begins && seen.connection.has_data());
         if let Some(place) = self.seen.iter().rposition(is_of) {
             return Ok(place);
         }
         if self.seen.len() == CONNECTIONS_MAX {
             return Err(Error::ManyConnections(CONNECTIONS_MAX));
         }
-        self.seen.push(Seen { begun_ns: now_ns, connection: Connection::new(ends), tallies: Default::default() });
+        self.seen.push(Tracked { begun_ns: now_ns, connection: Connection::new(ends), tallies: Default::default() });
         Ok(self.seen.len() - 1)
     }
 }
@@ -160,12 +160,12 @@ impl Reader<'_> {
     fn finish(mut self) -> Result<RunResult> {
         let setup = self.setup;
         let wanted = setup.flows.len();
-        let is_busy = |seen: &&Seen| seen.connection.flows.iter().any(|flow| flow.counters.packets >= PACKETS_MIN);
+        let is_busy = |seen: &&Tracked| seen.connection.flows.iter().any(|flow| flow.counters.packets >= PACKETS_MIN);
         let busy = self.seen.iter().filter(is_busy).count();
         if busy > wanted || self.seen.len() < wanted {
             return Err(Error::OtherConnections { found: busy.max(self.seen.len()), wanted });
         }
-        // The least are no flows, as a tool's own control.
+        // The smallest are control connections, such as iperf3's.
         while self.seen.len() > wanted {
             let least = (0..self.seen.len()).min_by_key(|&nth| self.seen[nth].connection.delivered());
             self.seen.remove(least.unwrap_or(0));
@@ -213,7 +213,7 @@ struct Counted {
 }
 
 impl Counted {
-    fn of(setup: &Setup, nth: usize, seen: &mut Seen) -> Result<Self> {
+    fn of(setup: &Setup, nth: usize, seen: &mut Tracked) -> Result<Self> {
         let flows = &mut seen.connection.flows;
         // The data's direction is the one that carries more: a request is short.
         let side = usize::from(flows[1].counters.delivered > flows[0].counters.delivered);
@@ -238,7 +238,7 @@ impl Counted {
         })
     }
 
-    /// A capture with offloads has no count of segments; bytes over the MSS are.
+    /// Converts to the counts of a backend. Segments are bytes over the MSS, because offloads merge frames.
     fn counts(&self) -> FlowCounts<'_> {
         let segments = |bytes: u64| bytes.div_ceil(self.mss);
         let Counters { sent, delivered, again, needless, .. } = self.counters;

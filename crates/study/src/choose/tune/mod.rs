@@ -202,7 +202,7 @@ fn flow_of(cc: &str, knobs: &[SearchRange], genes: ArrayView1<'_, f64>) -> Strin
     std::iter::once(cc.to_owned()).chain(options).collect()
 }
 
-/// The setting of `cc` with each parameter that is searched by default at one place of its range, from 0 to 1.
+/// Setting of `cc` with every default search parameter at the same place of its range, from 0 to 1.
 pub fn setting_at(cc: &str, place: f64) -> Result<String> {
     let knobs = knobs(cc, &[])?;
     let genes = Array1::from_elem(knobs.len(), place);
