@@ -1,6 +1,6 @@
 #!/bin/bash
 # The tests in a kernel. Each prints its output, then `ok: NAME` or `FAILED: NAME`, with the seconds it took.
-# The kernel's command line has bbrlab.parts=short, long or runbook.
+# The kernel's command line has bbrlab.parts=algorithms, commands, long (both, and more) or runbook.
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 export BBRLAB=/usr/bin/bbrlab
 cd /tmp || exit
@@ -38,6 +38,7 @@ bbrlab doctor | sed -n '/^kernel\|load\|ab:\|watch\|CE marks\|record/p'
 
 # A kernel that cannot hold an algorithm: refused with one line, nothing written, and the next command works.
 if bbrlab doctor | grep -q '^no  *load: '; then
+    [ "$parts" != algorithms ] || exit
     check "refuses in one line" 'bbrlab host load bbr3-linux > out 2> err && exit 1; cat err; [ "$(wc -l < err)" -eq 1 ] && ! grep -q "6\.10" err'
     check "leaves nothing" "$nothing_left; bbrlab host status; ! bbrlab host load reno; bbrlab host status"
     record_the_kernels_own
@@ -52,76 +53,83 @@ if [ "$parts" = runbook ]; then
     exit
 fi
 
-[ ! -e /tests/differential ] ||
-    LIMIT=300 check "20,000 random calls of each algorithm equal native code" 'BBRLAB_CALLS=20000 /tests/differential --ignored --test-threads=1'
-
 iperf3 -s -D -p 5201 --logfile /tmp/iperf.log
 sleep 1
-for algorithm in bbr1 bbr2 bbr3 bbr3-linux bbr-lab bbr-cpa acd-linux bbr-s davis cubic reno dctcp prague; do
-    name=${algorithm//-/_}
-    case $algorithm in cubic | reno | dctcp) name=bbrlab_$algorithm ;; esac
-    if [ $algorithm = prague ] && ! bbrlab doctor | grep -q 'yes  accurate ECN'; then
-        check "prague: refused in one line, nothing left" "! bbrlab host load prague 2> said; cat said; [ \$(wc -l < said) = 1 ]; $nothing_left"
-        continue
+algorithms() {
+    [ ! -e /tests/differential ] ||
+        LIMIT=300 check "20,000 random calls of each algorithm equal native code" 'BBRLAB_CALLS=20000 /tests/differential --ignored --test-threads=1'
+    for algorithm in bbr1 bbr2 bbr3 bbr3-linux bbr-lab bbr-cpa acd-linux bbr-s davis cubic reno dctcp prague; do
+        name=${algorithm//-/_}
+        case $algorithm in cubic | reno | dctcp) name=bbrlab_$algorithm ;; esac
+        if [ $algorithm = prague ] && ! bbrlab doctor | grep -q 'yes  accurate ECN'; then
+            check "prague: refused in one line, nothing left" "! bbrlab host load prague 2> said; cat said; [ \$(wc -l < said) = 1 ]; $nothing_left"
+            continue
+        fi
+        check "$algorithm: load, transfer, unload" "bbrlab host load $algorithm
+            iperf3 -c 127.0.0.1 -C $name -n 4M -f m | grep sender
+            bbrlab host status
+            bbrlab host unload $name; $nothing_left"
+    done
+}
+
+commands() {
+    check "default, and a transfer outlives the unload" "bbrlab host load bbr3-linux,beta=0.6 --name v3 --default
+        [ \$(cat /proc/sys/net/ipv4/tcp_congestion_control) = v3 ]
+        iperf3 -c 127.0.0.1 -b 20M -t 1000 -i 1 --forceflush > long & transfer=\$!
+        trap 'kill \$transfer' EXIT
+        until bbrlab host status --connections | grep 'min RTT'; do sleep .2; done
+        bbrlab watch --once --json > watch; grep -q '\"v3\"' watch
+        bbrlab host unload v3; seen=\$(wc -l < long)
+        until [ \$(wc -l < long) -gt \$((seen + 2)) ]; do sleep .2; done
+        tail -n 1 long | grep 'Mbits/sec'; kill \$transfer; trap - EXIT; $nothing_left"
+    check "run on this kernel" "bbrlab run --on kernel --rate 10mbit --rtt 40ms --duration 4s --flow bbr3-linux --flow bbr1,program=bbrlab --flow cubic; $nothing_left"
+    if bbrlab doctor | grep -q 'yes  accurate ECN'; then
+        check "Prague and DCTCP get marks, Prague beside CUBIC in DualPI2" "
+            bbrlab run --on kernel --rate 10mbit --rtt 20ms --buffer 500p --aqm dualpi2 --flow prague --flow cubic --duration 10s | tee prague
+            bbrlab run --on kernel --rate 10mbit --rtt 20ms --buffer 500p --aqm codel:ecn,ce=2ms --flow dctcp,program=bbrlab --duration 6s --json dctcp.json
+            python3 -c 'import json; run = json.load(open(\"dctcp.json\")); assert run[\"bottleneck\"][\"marks\"] > 10 and not run[\"bottleneck\"][\"drops\"], run[\"bottleneck\"]'
+            $nothing_left"
     fi
-    check "$algorithm: load, transfer, unload" "bbrlab host load $algorithm
-        iperf3 -c 127.0.0.1 -C $name -n 4M -f m | grep sender
-        bbrlab host status
-        bbrlab host unload $name; $nothing_left"
-done
-check "default, and a transfer outlives the unload" "bbrlab host load bbr3-linux,beta=0.6 --name v3 --default
-    [ \$(cat /proc/sys/net/ipv4/tcp_congestion_control) = v3 ]
-    iperf3 -c 127.0.0.1 -b 20M -t 1000 -i 1 --forceflush > long & transfer=\$!
-    trap 'kill \$transfer' EXIT
-    until bbrlab host status --connections | grep 'min RTT'; do sleep .2; done
-    bbrlab watch --once --json > watch; grep -q '\"v3\"' watch
-    bbrlab host unload v3; seen=\$(wc -l < long)
-    until [ \$(wc -l < long) -gt \$((seen + 2)) ]; do sleep .2; done
-    tail -n 1 long | grep 'Mbits/sec'; kill \$transfer; trap - EXIT; $nothing_left"
-check "run on this kernel" "bbrlab run --on kernel --rate 10mbit --rtt 40ms --duration 4s --flow bbr3-linux --flow bbr1,program=bbrlab --flow cubic; $nothing_left"
-if bbrlab doctor | grep -q 'yes  accurate ECN'; then
-    check "Prague and DCTCP get marks, Prague beside CUBIC in DualPI2" "
-        bbrlab run --on kernel --rate 10mbit --rtt 20ms --buffer 500p --aqm dualpi2 --flow prague --flow cubic --duration 10s | tee prague
-        bbrlab run --on kernel --rate 10mbit --rtt 20ms --buffer 500p --aqm codel:ecn,ce=2ms --flow dctcp,program=bbrlab --duration 6s --json dctcp.json
-        python3 -c 'import json; run = json.load(open(\"dctcp.json\")); assert run[\"bottleneck\"][\"marks\"] > 10 and not run[\"bottleneck\"][\"drops\"], run[\"bottleneck\"]'
-        $nothing_left"
-fi
-check "what a killed run registered is gone after the next command" "
-    bbrlab run --on kernel --rate 10mbit --rtt 40ms --duration 60s --flow bbr3-linux > /dev/null 2>&1 & run=\$!
-    trap 'kill -9 \$run' EXIT
-    until grep -o 'lab0[^ ]*' /proc/sys/net/ipv4/tcp_available_congestion_control; do sleep .2; done
-    kill -9 \$run; trap - EXIT; sleep 1
-    bbrlab host status > /dev/null; $nothing_left"
-check "recorded calls of ours replay bit for bit, restarts from idle among them" "
-    bbrlab record --rate 10mbit --rtt 40ms --loss 1% --flow bbr3-linux,on=1s,off=1s --flow bbr1,program=bbrlab,on=1s,off=1s --flow cubic,program=bbrlab,on=1s,off=1s --duration 5s --out ours.tap
-    bbrlab replay ours.tap | tee replayed; grep -q equal replayed; grep -q 'restart from idle' replayed; $nothing_left"
-record_the_kernels_own
-check "A/B test" "
-    bbrlab ab start --arms cubic,bbr3-linux --port 5201 --out /tmp/test > ab.log 2>&1 & test=\$!
-    for _ in {1..100}; do ! grep -q 'records in' ab.log || break; sleep .2; done
-    for _ in {1..12}; do iperf3 -c 127.0.0.1 -n 100K > /dev/null; done
-    bbrlab ab status; bbrlab ab stop; wait \$test || { cat ab.log; exit 1; }
-    bbrlab ab report /tmp/test | tail -n 4
-    python3 -c 'import json
+    check "what a killed run registered is gone after the next command" "
+        bbrlab run --on kernel --rate 10mbit --rtt 40ms --duration 60s --flow bbr3-linux > /dev/null 2>&1 & run=\$!
+        trap 'kill -9 \$run' EXIT
+        until grep -o 'lab0[^ ]*' /proc/sys/net/ipv4/tcp_available_congestion_control; do sleep .2; done
+        kill -9 \$run; trap - EXIT; sleep 1
+        bbrlab host status > /dev/null; $nothing_left"
+    check "recorded calls of ours replay bit for bit, restarts from idle among them" "
+        bbrlab record --rate 10mbit --rtt 40ms --loss 1% --flow bbr3-linux,on=1s,off=1s --flow bbr1,program=bbrlab,on=1s,off=1s --flow cubic,program=bbrlab,on=1s,off=1s --duration 5s --out ours.tap
+        bbrlab replay ours.tap | tee replayed; grep -q equal replayed; grep -q 'restart from idle' replayed; $nothing_left"
+    record_the_kernels_own
+    check "A/B test" "
+        bbrlab ab start --arms cubic,bbr3-linux --port 5201 --out /tmp/test > ab.log 2>&1 & test=\$!
+        for _ in {1..100}; do ! grep -q 'records in' ab.log || break; sleep .2; done
+        for _ in {1..12}; do iperf3 -c 127.0.0.1 -n 100K > /dev/null; done
+        bbrlab ab status; bbrlab ab stop; wait \$test || { cat ab.log; exit 1; }
+        bbrlab ab report /tmp/test | tail -n 4
+        python3 -c 'import json
 counts = json.load(open(\"/tmp/test/experiment.json\"))[\"counts\"]
 print(counts)
 begun = sum(arm[\"established\"] for arm in counts[\"arms\"])
 assert begun == counts[\"written\"] == 48, \"of 12 transfers 2 connections each, both ends\"
 assert counts[\"ring_lost\"] + counts[\"disk_lost\"] + counts[\"no_memory\"] == 0'
     $nothing_left"
-printf 'default = "cubic"\n[[rule]]\nname = "web"\nports = [5202]\nclients = ["10.0.0.0/8", "127.0.0.0/8"]\nrtt = "< 10s"\ncgroup = "served"\nalgorithm = "bbr3-linux"\n' > policy.toml
-check "policy" "
-    mkdir -p /sys/fs/cgroup/served
-    echo \$\$ > /sys/fs/cgroup/served/cgroup.procs
-    iperf3 -s -1 -D -p 5202
-    echo \$\$ > /sys/fs/cgroup/cgroup.procs
-    bbrlab host policy apply policy.toml
-    sleep 1
-    iperf3 -c 127.0.0.1 -p 5202 -R -t 1 > /dev/null
-    bbrlab host policy status
-    bbrlab host policy status --json | tr -d ' \\n' | grep -q '\"taken\":2.*\"taken\":0'
-    bbrlab host policy remove; rmdir /sys/fs/cgroup/served; $nothing_left"
-check "README's commands with a web server" "/tests/tools/server.sh; $nothing_left"
+    printf 'default = "cubic"\n[[rule]]\nname = "web"\nports = [5202]\nclients = ["10.0.0.0/8", "127.0.0.0/8"]\nrtt = "< 10s"\ncgroup = "served"\nalgorithm = "bbr3-linux"\n' > policy.toml
+    check "policy" "
+        mkdir -p /sys/fs/cgroup/served
+        echo \$\$ > /sys/fs/cgroup/served/cgroup.procs
+        iperf3 -s -1 -D -p 5202
+        echo \$\$ > /sys/fs/cgroup/cgroup.procs
+        bbrlab host policy apply policy.toml
+        sleep 1
+        iperf3 -c 127.0.0.1 -p 5202 -R -t 1 > /dev/null
+        bbrlab host policy status
+        bbrlab host policy status --json | tr -d ' \\n' | grep -q '\"taken\":2.*\"taken\":0'
+        bbrlab host policy remove; rmdir /sys/fs/cgroup/served; $nothing_left"
+    check "README's commands with a web server" "/tests/tools/server.sh; $nothing_left"
+}
+
+[ "$parts" = commands ] || algorithms
+[ "$parts" = algorithms ] || commands
 if [ "$parts" = long ]; then
     runbook
     LIMIT=5000 check "a million recorded ACKs of all algorithms replay bit for bit" "

@@ -143,7 +143,7 @@ pub fn advise(args: &AdviseArgs) -> Result<Verdict, Error> {
     if let Some(path) = &args.policy {
         return write_policy(path, &prepared);
     }
-    let progress = Progress::new("running", prepared.runs());
+    let progress = Progress::new("running", prepared.ticks());
     let answer = prepared.answer(&|| progress.tick())?;
     drop(progress);
     let version = env!("CARGO_PKG_VERSION");
@@ -169,7 +169,7 @@ pub fn advise(args: &AdviseArgs) -> Result<Verdict, Error> {
 fn write_policy(path: &std::path::Path, prepared: &Prepared) -> Result<Verdict, Error> {
     let target = Target::asked("--policy", Some(path))?;
     let classes = prepared.by_class().map_err(Error::flag("--policy"))?;
-    let progress = Progress::new("running", classes.iter().map(Prepared::runs).sum());
+    let progress = Progress::new("running", classes.iter().map(Prepared::ticks).sum());
     let answers = classes.into_iter().map(|one| one.answer(&|| progress.tick())).collect::<Result<Vec<_>, _>>()?;
     drop(progress);
     let text = advise::policy(&answers, env!("CARGO_PKG_VERSION"));

@@ -45,6 +45,13 @@ const ETHERNET: u32 = 14;
 const SETTLE: Duration = Duration::from_millis(100);
 /// Maximum delay after a tick at which the run may start.
 const TICK_GRAIN: Duration = Duration::from_micros(1);
+/// A clock tick.
+const TICK: Duration = Duration::from_millis(4);
+/// Ticks that the kernel has counted when it boots, modulo [`WHEEL`]. Source: Linux `INITIAL_JIFFIES`, 300 s before an overflow.
+const TICKS_AT_BOOT: u32 = 264;
+/// Ticks after which waits of up to 131 s round alike: a timer of 256 ms and more expires on a multiple of 8 ticks, a longer one of
+/// 64 or 512. Source: Linux kernel/time/timer.c.
+const WHEEL: u32 = 512;
 /// Bytes that a bulk receiver lets accumulate: nothing else reads, and each wake-up costs time.
 const LOW_WATER: u64 = 8 << 20;
 
@@ -130,13 +137,14 @@ fn run(setup: &Setup) -> Result<GuestOutput> {
     Ok(GuestOutput::Ran { result: Box::new(result), trace, release })
 }
 
-/// Waits for a tick of the kernel's clock. The run's time zero then falls on a tick, as in the simulator.
+/// Waits for a tick of the kernel's clock at which its timers round as those of the simulator do at time zero.
 fn await_tick() {
     // This clock advances on ticks only.
-    let coarse = || clock_gettime(ClockId::CLOCK_MONOTONIC_COARSE).ok();
-    let before = coarse();
-    while coarse() == before {
-        std::thread::sleep(TICK_GRAIN);
+    let coarse = || clock_gettime(ClockId::CLOCK_MONOTONIC_COARSE).map(Duration::from);
+    let ticks = |now: Duration| TICKS_AT_BOOT + (now.as_nanos() / TICK.as_nanos()) as u32;
+    let left = |now| (WHEEL - ticks(now) % WHEEL) % WHEEL;
+    while let Ok(now @ 1..) = coarse().map(left) {
+        std::thread::sleep((TICK * (now - 1)).max(TICK_GRAIN));
     }
 }
 

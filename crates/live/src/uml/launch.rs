@@ -118,7 +118,7 @@ fn need(setup: &Setup) -> Option<(&'static str, Series)> {
     if setup.flows.iter().any(|flow| flow.host.accurate_ecn && !flow.has_dctcp_receiver()) {
         return Some(("accurate ECN", ACCURATE_ECN));
     }
-    if setup.links.iter().any(|link| matches!(link.aqm, Aqm::DualPi2(_))) {
+    if setup.links.iter().chain(setup.up.as_deref()).any(|link| matches!(link.aqm, Aqm::DualPi2(_))) {
         return Some(("dualpi2", DUALPI2));
     }
     // Only that kernel is built with the `tc` action that makes ECT(1) of ECT(0).
@@ -402,6 +402,7 @@ mod tests {
         assert_eq!(both.of(&plain).unwrap(), Path::new(OLD));
         for needs_new in [
             "flow = [\"cubic\"]\naqm = \"dualpi2\"",
+            "flow = [\"cubic\"]\nup = \"rate=1mbit,buffer=50p,aqm=dualpi2\"",
             "flow = [\"cubic,ecn=accurate\"]\naqm = \"codel:ecn\"",
             "flow = [\"dctcp,ecn=l4s\"]\naqm = \"fq_codel:ce=1ms,ect1\"",
         ] {

@@ -35,19 +35,18 @@ const UP_FORM: &str = "rate=RATE[,buffer=SIZE][,ack_filter][,aqm=AQM], as in rat
 
 pub(super) const UP_AQM: Refusal = Refusal {
     on: UML,
-    values: "aqm=dualpi2 and aqm=red:gentle",
-    why: "the kernel's RED drops everything above max, and its DualPI2 another share of the ACKs than the simulator's",
+    values: "aqm=red:gentle",
+    why: "the kernel's RED drops everything above max",
     holds: |setup| match &setup.up.as_ref()?.aqm {
-        Aqm::DualPi2(_) => Some("dualpi2".to_owned()),
         Aqm::Red(red) if red.gentle => Some("red:gentle".to_owned()),
         _ => None,
     },
-    example: &["--up", "rate=1mbit,aqm=dualpi2"],
+    example: &["--up", "rate=1mbit,aqm=red:gentle"],
 };
 
 pub(super) const UP_BYTES: Refusal = Refusal {
     on: UML,
-    values: "a buffer in bytes, ms or bdp with codel, fq_codel, fq or pie",
+    values: "a buffer in bytes, ms or bdp with codel, fq_codel, fq, pie or dualpi2",
     why: "these queues of Linux count packets, and an ACK is a small one; write the buffer in packets, as in buffer=100p",
     holds: |setup| match setup.up.as_deref()? {
         LinkConfig { aqm: Aqm::DropTail | Aqm::Red(_) | Aqm::Cake(_), .. } => None,

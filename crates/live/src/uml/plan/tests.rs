@@ -78,6 +78,9 @@ fn the_link_of_the_reverse_direction_has_its_own_rate_and_queue() {
     }
     let last = plan.bottlenecks().pop().unwrap();
     assert_eq!((plan.bottlenecks().len(), last.before.as_str(), last.entry.as_str()), (2, "u0", "lup"));
+    let dual = planned(&[&UP[..3], &[("flow", "cubic"), ("up", "rate=1mbit,buffer=50p,aqm=dualpi2")]].concat()).dualpi2;
+    let queues: Vec<_> = dual.iter().map(|queue| (&*queue.namespace, &*queue.device, queue.limit)).collect();
+    assert_eq!(queues, [("u0", "lup", 50)]);
 }
 
 #[test]

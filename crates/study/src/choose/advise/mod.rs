@@ -208,8 +208,12 @@ impl Runs {
     fn extend(&mut self, question: &Question<'_>, draws: u64, tick: &(dyn Fn() + Sync)) -> Result<()> {
         let Question { conditions, flows, seed, .. } = *question;
         let known = self.paths.len();
-        let drawn = (known as u64..draws).into_par_iter().map(|nth| fit::fitting(question, nth));
-        self.paths.extend(drawn.collect::<Result<Vec<Path>>>()?);
+        let draw = |nth| {
+            let path = fit::fitting(question, nth);
+            tick();
+            path
+        };
+        self.paths.extend((known as u64..draws).into_par_iter().map(draw).collect::<Result<Vec<Path>>>()?);
         self.rows.resize_with(flows.len(), Vec::new);
         let new = &self.paths[known..];
         for (flow, rows) in flows.iter().zip(&mut self.rows) {

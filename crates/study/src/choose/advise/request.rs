@@ -288,9 +288,9 @@ impl Prepared {
         }
     }
 
-    /// Returns the largest number of runs of the answer.
-    pub fn runs(&self) -> usize {
-        self.flows.len() * usize::try_from(self.draws_max).unwrap_or(usize::MAX)
+    /// Returns the largest number of ticks of the answer.
+    pub fn ticks(&self) -> usize {
+        (1 + self.flows.len()) * usize::try_from(self.draws_max).unwrap_or(usize::MAX)
     }
 
     /// Divides the request into one for each class of its population; [`policy`](super::policy) makes one policy of the answers. Each
@@ -305,7 +305,7 @@ impl Prepared {
         self.population.kinds().iter().enumerate().map(one).collect()
     }
 
-    /// Runs every candidate on every path; `tick` is called after each run.
+    /// Runs every candidate on every path; `tick` is called for each path and each run.
     pub fn answer(self, tick: &(dyn Fn() + Sync)) -> Result<Answer> {
         let advice = advise_until_stable(&self.question(), self.draws_max, tick)?;
         let Self { population, conditions, objective, seed, said, .. } = self;
