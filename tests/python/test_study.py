@@ -183,5 +183,5 @@ def test_control_c_stops_a_study():
     begun = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         bbrlab.advise(rate="20mbit", rtt="40ms", draws=8_000, duration="10s")
-    # The whole study takes a minute and more; it looks for a signal once its paths are drawn.
-    assert time.monotonic() - begun < 30
+    # The whole study takes a minute and more.
+    assert time.monotonic() - begun < 15
