@@ -81,9 +81,9 @@ for series in "${asked[@]}"; do
     [ "$series" != newest ] || series=$(tail -n 1 <<< "$available" | cut -d ' ' -f 1)
     echo "$series"
 done | sort -Vru > "$image/asked"
-while read -r series; do prepare "$series"; done < "$image/asked" > "$image/guests" || status=1
+while read -r series; do prepare "$series" || status=1; done < "$image/asked" > "$image/guests"
 cat "$out/summary.txt"
-xargs -P "${JOBS:-2}" -L 1 bash -c 'boot "$@"' boot < "$image/guests" | tee -a "$out/summary.txt" || status=1
+xargs -r -P "${JOBS:-2}" -L 1 bash -c 'boot "$@"' boot < "$image/guests" | tee -a "$out/summary.txt" || status=1
 ran=$(sed -n 's/ .* passed, .*//p' "$out/summary.txt" | sort -u | wc -l)
 echo "kernels: $ran tried, $(grep -c ': skipped, ' "$out/summary.txt" || true) skipped; logs in out/kernels"
 exit $status

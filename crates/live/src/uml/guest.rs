@@ -141,10 +141,10 @@ fn run(setup: &Setup) -> Result<GuestOutput> {
 fn await_tick() {
     // This clock advances on ticks only.
     let coarse = || clock_gettime(ClockId::CLOCK_MONOTONIC_COARSE).map(Duration::from);
-    let ticks = |now: Duration| TICKS_AT_BOOT + (now.as_nanos() / TICK.as_nanos()) as u32;
-    let left = |now| (WHEEL - ticks(now) % WHEEL) % WHEEL;
-    while let Ok(now @ 1..) = coarse().map(left) {
-        std::thread::sleep((TICK * (now - 1)).max(TICK_GRAIN));
+    let counted = |now: Duration| TICKS_AT_BOOT + (now.as_nanos() / TICK.as_nanos()) as u32;
+    let left = |now| (WHEEL - counted(now) % WHEEL) % WHEEL;
+    while let Ok(ticks @ 1..) = coarse().map(left) {
+        std::thread::sleep((TICK * (ticks - 1)).max(TICK_GRAIN));
     }
 }
 

@@ -245,8 +245,10 @@ impl Receiver {
             acks.push(self.make_ack(is_old.then_some(segment.seq)));
             return;
         }
-        // RFC 7323 §4.3: only a segment at the edge of the acknowledged data sets the echoed timestamp.
-        if segment.seq <= self.acknowledged {
+        // RFC 7323 §4.3: only a segment at the edge of the acknowledged data sets the echoed timestamp. One that ends before the
+        // edge is discarded without, so that the RTT of a late ACK for it counts from the last segment in order.
+        // spec: Linux tcp_sequence, tcp_replace_ts_recent
+        if segment.seq <= self.acknowledged && segment.seq + 1 >= self.acknowledged {
             self.ts_recent = segment.sent;
         }
         let (before, arrived) = self.ranges_from(segment.seq);

@@ -207,6 +207,19 @@ fn a_segment_that_arrives_twice_is_reported_by_dsack() {
     assert_eq!((ack.dsack, r.duplicates, r.bytes), (Some(0), 1, 1448));
 }
 
+/// Linux discards a segment that ends before the acknowledged data, and keeps the timestamp of the last one in order.
+#[test]
+fn a_duplicate_below_the_edge_leaves_the_echoed_timestamp() {
+    let mut receiver = receiver();
+    let at = |ms| Time::ZERO + Span::millis(ms);
+    for seq in 0..4 {
+        arrive(&mut receiver, at(1), &Segment { sent: at(seq), ..segment(seq) });
+    }
+    let mut again =
+        |seq, sent| arrive(&mut receiver, at(300), &Segment { sent: at(sent), ..segment(seq) }).unwrap().ts_echo;
+    assert_eq!([again(2, 200), again(3, 201)], [at(2), at(201)]);
+}
+
 #[test]
 fn a_filled_hole_is_acknowledged_at_once() {
     let mut r = receiver();
