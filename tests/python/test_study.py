@@ -179,6 +179,7 @@ def test_a_missing_file_is_an_oserror(tmp_path):
 
 
 def test_control_c_stops_a_study():
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
     begun = time.monotonic()
     with pytest.raises(KeyboardInterrupt):

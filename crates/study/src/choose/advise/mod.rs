@@ -208,19 +208,18 @@ impl Runs {
     fn extend(&mut self, question: &Question<'_>, draws: u64, tick: &(dyn Fn() + Sync)) -> Result<()> {
         let Question { conditions, flows, seed, .. } = *question;
         let known = self.paths.len();
+        // A tick that unwinds ends only its own item, so it comes before the work.
         let draw = |nth| {
-            let path = fit::fitting(question, nth);
             tick();
-            path
+            fit::fitting(question, nth)
         };
         self.paths.extend((known as u64..draws).into_par_iter().map(draw).collect::<Result<Vec<Path>>>()?);
         self.rows.resize_with(flows.len(), Vec::new);
         let new = &self.paths[known..];
         for (flow, rows) in flows.iter().zip(&mut self.rows) {
             let one = |(nth, path): (usize, &Path)| {
-                let row = path.run(conditions, flow, seed.wrapping_add((known + nth) as u64));
                 tick();
-                row
+                path.run(conditions, flow, seed.wrapping_add((known + nth) as u64))
             };
             rows.extend(new.par_iter().enumerate().map(one).collect::<Result<Vec<Row>>>()?);
         }

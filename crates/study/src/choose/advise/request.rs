@@ -305,7 +305,7 @@ impl Prepared {
         self.population.kinds().iter().enumerate().map(one).collect()
     }
 
-    /// Runs every candidate on every path; `tick` is called for each path and each run.
+    /// Runs every candidate on every path; `tick` is called before each path and each run.
     pub fn answer(self, tick: &(dyn Fn() + Sync)) -> Result<Answer> {
         let advice = advise_until_stable(&self.question(), self.draws_max, tick)?;
         let Self { population, conditions, objective, seed, said, .. } = self;
