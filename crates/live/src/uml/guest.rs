@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use super::devices::{EXCHANGE, TcProcess, make, namespace_of, reseed};
 use super::emulate::{self, EmulateOutput};
 use super::packets::PacketLog;
-use super::plan::{LinkDevices, Plan, plan};
+use super::plan::{JIFFY, LinkDevices, Plan, plan};
 use super::qdisc::{Counters, QdiscCounters};
 use super::tap::{CapturedPacket, Tap};
 use crate::flows::{Endpoints, FIRST_PORT, LinkCounters, Path, PathCounters, drive};
@@ -45,8 +45,6 @@ const ETHERNET: u32 = 14;
 const SETTLE: Duration = Duration::from_millis(100);
 /// Maximum delay after a tick at which the run may start.
 const TICK_GRAIN: Duration = Duration::from_micros(1);
-/// A clock tick.
-const TICK: Duration = Duration::from_millis(4);
 /// Ticks that the kernel has counted when it boots, modulo [`WHEEL`]. Source: Linux `INITIAL_JIFFIES`, 300 s before an overflow.
 const TICKS_AT_BOOT: u32 = 264;
 /// Ticks after which waits of up to 131 s round alike: a timer of 256 ms and more expires on a multiple of 8 ticks, a longer one of
@@ -141,10 +139,10 @@ fn run(setup: &Setup) -> Result<GuestOutput> {
 fn await_tick() {
     // This clock advances on ticks only.
     let coarse = || clock_gettime(ClockId::CLOCK_MONOTONIC_COARSE).map(Duration::from);
-    let counted = |now: Duration| TICKS_AT_BOOT + (now.as_nanos() / TICK.as_nanos()) as u32;
+    let counted = |now: Duration| TICKS_AT_BOOT + (now.as_nanos() as u64 / JIFFY.as_nanos()) as u32;
     let left = |now| (WHEEL - counted(now) % WHEEL) % WHEEL;
     while let Ok(ticks @ 1..) = coarse().map(left) {
-        std::thread::sleep((TICK * (ticks - 1)).max(TICK_GRAIN));
+        std::thread::sleep((Duration::from_nanos(JIFFY.as_nanos()) * (ticks - 1)).max(TICK_GRAIN));
     }
 }
 

@@ -58,7 +58,7 @@ const ACCURATE_ECN: u8 = 3;
 /// Longest wait of a compressed ACK, percent of the RTT. Kernels of about 6.18 and before do not have it: they wait for 5 %.
 pub(super) const COMPRESSION_SHARE: &str = "ipv4/tcp_comp_sack_rtt_percent";
 /// Clock tick of the kernel as `tools/uml/build.sh` builds it.
-const JIFFY: Span = Span::millis(4);
+pub(super) const JIFFY: Span = Span::millis(4);
 /// MAC address of both ends of a device pair, so that no ARP is needed.
 const MAC: &str = "02:00:00:00:00:01";
 
