@@ -111,8 +111,9 @@ workflows: ## GitHub's workflows, by actionlint
 	@tools/setup.sh workflows
 	tools/workflows.sh
 
+# In CI with every feature: those that `make features` would check again.
 lint: ## clippy without a warning, on every target
-	cargo clippy --quiet --locked $(WORKSPACE) --all-targets -- -D warnings
+	cargo clippy --quiet --locked $(WORKSPACE) --all-targets $(if $(CI),$(FEATURES)) -- -D warnings
 
 touches: ## what an algorithm, a key and a measure take: added to a copy, which builds; the files touched are counted
 	python3 tools/touches.py
@@ -134,7 +135,7 @@ tests-doc:
 	$(TEST) --quiet --doc
 
 features: ## the same for QUIC, BPF, tune and what make run builds: clippy on each set of features; tests of what the sets add
-	cargo clippy --quiet --locked $(WORKSPACE) --all-targets $(FEATURES) -- -D warnings
+	$(if $(CI),,cargo clippy --quiet --locked $(WORKSPACE) --all-targets $(FEATURES) -- -D warnings)
 	cargo clippy --quiet --locked -p bbrlab --no-default-features -- -D warnings
 	$(TEST_FULL) --quiet --no-run --lib --bins $(SAME:%=--exclude bbrlab-%)
 	$(TEST_FULL) --quiet --no-run $(FULL_TESTS:%=--test %) --test backend

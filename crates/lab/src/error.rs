@@ -340,12 +340,6 @@ pub enum Error {
     /// A log without samples.
     #[error("it is {0}, but holds no window, rate, RTT or state; record recovery metrics")]
     EmptyLog(&'static str),
-    /// JSON that is not qlog.
-    #[error("it is JSON, but has no traces with events: not a qlog")]
-    NotAQlog,
-    /// A text that is not JSON.
-    #[error("it is not JSON: {0}")]
-    NotJson(#[source] serde_json::Error),
     /// A record that is not JSON.
     #[error(transparent)]
     Record(serde_json::Error),

@@ -77,6 +77,12 @@ pub enum Error {
     /// A document that is too large.
     #[error("it is one document of more than {0} MiB; name a sequence, as `bbrlab get --qlog FILE.sqlog` writes it")]
     LargeDocument(u64),
+    /// A qlog that is not JSON.
+    #[error("it is not JSON: {0}")]
+    QlogNotJson(#[source] serde_json::Error),
+    /// JSON that is not qlog.
+    #[error("it is JSON, but has no traces with events: not a qlog")]
+    NotAQlog,
     /// A qlog without what a path is estimated from.
     #[error(
         "no packet_sent with recovery's metrics (latest_rtt, bytes_in_flight) in it; log at the sender of the data"

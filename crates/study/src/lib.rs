@@ -14,6 +14,7 @@ pub mod measured;
 pub mod paths;
 mod policy_file;
 pub mod product;
+pub mod qlog;
 pub mod quotes;
 pub mod ss;
 pub mod sweep;

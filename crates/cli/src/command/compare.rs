@@ -126,14 +126,18 @@ impl Targets {
 
 /// The files of a folder with one of these extensions, by name.
 pub(super) fn files_in(folder: &Path, ends: &[&str]) -> Result<Vec<PathBuf>, Error> {
+    paths_in(folder, |path| has_end(path, ends))
+}
+
+/// Paths in a folder that fulfil a condition, in the order of their names.
+pub(super) fn paths_in(folder: &Path, is_wanted: impl Fn(&Path) -> bool) -> Result<Vec<PathBuf>, Error> {
     let entries = fs::read_dir(folder).map_err(Error::at(folder.display()))?;
-    let paths = entries.flatten().map(|entry| entry.path());
-    let mut files: Vec<PathBuf> = paths.filter(|path| has_end(path, ends)).collect();
-    files.sort();
-    if files.is_empty() {
+    let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).filter(|path| is_wanted(path)).collect();
+    paths.sort();
+    if paths.is_empty() {
         return Err(Error::NoResults(folder.display().to_string()));
     }
-    Ok(files)
+    Ok(paths)
 }
 
 pub(super) fn has_end(path: &Path, ends: &[&str]) -> bool {

@@ -13,7 +13,7 @@ use bbrlab_sim::scenario::Backend;
 use bbrlab_stats::plural::counted;
 use clap::Args;
 
-use super::compare::{RESULT, files_in, has_end, results_of, stem};
+use super::compare::{RESULT, files_in, has_end, paths_in, results_of, stem};
 use crate::grid::{Align, aligned};
 use crate::outputs::{self, Target};
 use crate::progress::Progress;
@@ -23,6 +23,8 @@ use crate::{Error, Verdict, inputs, print};
 
 /// Extensions of captures.
 const CAPTURES: [&str; 2] = ["pcap", "pcapng"];
+/// Extensions of qlogs.
+const LOGS: [&str; 2] = ["qlog", "sqlog"];
 /// Default number of seeds.
 const REPEAT: u32 = 3;
 /// Columns in front of the algorithms.
@@ -40,7 +42,7 @@ const LEADING: usize = 3;
         RFC 9743 sets no thresholds. An algorithm is better or worse than a reference if the 95 % interval of the difference, in \
         pairs of equal case and seed, excludes zero and the difference is at least 2 %. docs/score.md explains each criterion.")]
 pub struct ScoreArgs {
-    /// Algorithms, with parameters as in bbr3,loss_thresh=1%; or NAME=DIR, a folder of results or captures of the cases that `--cases` writes
+    /// Algorithms, with parameters as in bbr3,loss_thresh=1%; or NAME=DIR, a folder of results, captures or qlogs of the cases that `--cases` writes
     #[arg(required = true, value_name = "ALGO")]
     pub algorithms: Vec<String>,
     /// Reference algorithms, separated by commas [default: cubic,reno,bbr1,bbr3]
@@ -130,16 +132,21 @@ fn folder_of(text: &str) -> Option<(&str, &str)> {
     text.split_once('=').filter(|(name, folder)| !name.contains(',') && !name.is_empty() && !folder.is_empty())
 }
 
-/// Reads the results of a folder. A file's name begins with the id of its case: `5.1.2-1.json`, `5.1.2-1-seed2.json`. Captures
-/// of runs count as well, with the seed at the end of the name: `5.1.2-1-2.pcapng`.
+/// Reads the results of a folder. A file's name begins with the id of its case: `5.1.2-1.json`, `5.1.2-1-seed2.json`. Captures and qlogs
+/// of runs count as well, with the seed at the end of the name: `5.1.2-1-2.pcapng`, `5.1.2-1-2.sqlog`, or a folder `5.1.2-1-2` of qlogs.
 fn results(folder: &Path, plan: &Plan) -> Result<Results, Error> {
     let ids = plan.case_ids();
     let mut results = Results::new();
-    for file in files_in(folder, &[RESULT, CAPTURES[0], CAPTURES[1]])? {
-        let name = stem(&file);
+    let is_known = |path: &Path| path.is_dir() || has_end(path, &[&[RESULT][..], &CAPTURES, &LOGS].concat());
+    for path in paths_in(folder, is_known)? {
+        let name = if path.is_dir() {
+            path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+        } else {
+            stem(&path)
+        };
         let rest = |id: &String| name.strip_prefix(id.as_str()).filter(|rest| rest.is_empty() || rest.starts_with('-'));
         let Some((id, rest)) = ids.iter().find_map(|id| Some((id, rest(id)?))) else { continue };
-        let found = if has_end(&file, &CAPTURES) { captured(plan, id, rest, &file)? } else { results_of(&file)? };
+        let found = if has_end(&path, &[RESULT]) { results_of(&path)? } else { recorded(plan, id, rest, &path)? };
         results.entry(id.clone()).or_default().extend(found);
     }
     if results.is_empty() {
@@ -148,15 +155,21 @@ fn results(folder: &Path, plan: &Plan) -> Result<Results, Error> {
     Ok(results)
 }
 
-/// Result of a case from a capture. Its seed is the number at the end of the name, or 1.
-fn captured(plan: &Plan, id: &str, rest: &str, file: &Path) -> Result<Vec<RunResult>, Error> {
+/// Result of a case from a capture, a qlog, or a folder of qlogs. Its seed is the number at the end of the name, or 1.
+fn recorded(plan: &Plan, id: &str, rest: &str, path: &Path) -> Result<Vec<RunResult>, Error> {
     let digits = rest.len() - rest.trim_end_matches(|last: char| last.is_ascii_digit()).len();
     let seed = if digits == 0 { Ok(1) } else { rest[rest.len() - digits..].parse() };
     let Ok(seed) = seed else { return Ok(Vec::new()) };
-    let shown = inputs::name(file);
-    let from = File::open(file).map_err(Error::at(&shown))?;
-    let found = plan.captured(id, seed, BufReader::new(from)).map_err(Error::at(&shown))?;
-    Ok(found.into_iter().collect())
+    let shown = inputs::name(path);
+    let open = |path: &Path| File::open(path).map(BufReader::new).map_err(Error::at(inputs::name(path)));
+    let found = if has_end(path, &CAPTURES) {
+        plan.captured(id, seed, open(path)?)
+    } else {
+        let logs = if path.is_dir() { files_in(path, &LOGS)? } else { vec![path.to_owned()] };
+        let logs: Vec<_> = logs.iter().map(|log| open(log)).collect::<Result<_, _>>()?;
+        plan.logged(id, seed, logs)
+    };
+    Ok(found.map_err(Error::at(&shown))?.into_iter().collect())
 }
 
 /// Name of an algorithm with the backends on which its results were made, as in "mine (kernel)".

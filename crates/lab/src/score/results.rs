@@ -38,6 +38,20 @@ impl Plan {
 
     /// Result of a case from a capture of its run with this seed, pcap or pcapng. `None` if the scorecard has no run of this seed.
     pub fn captured(&self, id: &str, seed: u64, from: impl Read + Send) -> Result<Option<RunResult>> {
+        self.recorded(id, seed, |setup| capture::result::result(from, setup))
+    }
+
+    /// Result of a case from qlogs of its run with this seed. `None` if the scorecard has no run of this seed.
+    pub fn logged(&self, id: &str, seed: u64, logs: impl IntoIterator<Item = impl Read>) -> Result<Option<RunResult>> {
+        self.recorded(id, seed, |setup| capture::logs::result(logs, setup))
+    }
+
+    fn recorded(
+        &self,
+        id: &str,
+        seed: u64,
+        read: impl FnOnce(&Setup) -> bbrlab_study::Result<RunResult>,
+    ) -> Result<Option<RunResult>> {
         let of = |one: &Criterion| (0..one.case.len()).find(|&nth| case_id(&one.section, nth) == id);
         let Some((criterion, nth)) = self.criteria.iter().find_map(|one| Some((one, of(one)?))) else {
             return Ok(None);
@@ -46,9 +60,10 @@ impl Plan {
         let Some((scenario, setup)) = setups.into_iter().find(|(scenario, _)| scenario.seed == seed) else {
             return Ok(None);
         };
-        let mut found = capture::result::result(from, &setup)?;
+        let mut found = read(&setup)?;
+        let on = std::mem::take(&mut found.on);
         found.describe(&scenario).map_err(|error| Error::Backend(error.into()))?;
-        found.on = capture::result::ON.to_owned();
+        found.on = on;
         Ok(Some(found))
     }
 

@@ -100,6 +100,29 @@ fn results_made_elsewhere_score_as_the_runs_themselves() {
 }
 
 #[test]
+fn a_case_has_a_result_from_qlogs_of_its_run() {
+    use bbrlab_report::export::{Record, qlog};
+    use bbrlab_sim::record::packets::Tap;
+    use bbrlab_sim::setup::Capture;
+    let own = plan("5.1.3", &["bbr3"]);
+    let (_, setup) = own.setups(&own.criteria[0], 0, "bbr3").unwrap().swap_remove(0);
+    let setup = Setup { capture: Capture::On { limit: usize::MAX, taps: &[Tap::Sender] }, ..(*setup).clone() };
+    let run = engine::run(&setup);
+    let record = Record { setup: &setup, result: &run.result, trace: &run.trace, packets: &run.packets.records };
+    let mut log = Vec::new();
+    qlog::sequence(&record, &mut log).unwrap();
+    let found = own.logged("5.1.3-1", 1, [log.as_slice()]).unwrap().unwrap();
+    assert_eq!((&*found.on, found.seed), ("qlog", 1));
+    for (own, truth) in found.flows.iter().zip(&run.result.flows) {
+        let ratio = own.goodput_bps / truth.goodput_bps;
+        assert!((ratio - 1.0).abs() < 0.02, "{}: {ratio}", own.name);
+    }
+    assert!(own.logged("5.1.3-1", 3, [log.as_slice()]).unwrap().is_none(), "two seeds are asked");
+    let error = own.logged("5.1.3-1", 1, [log.as_slice(), &log]).unwrap_err().to_string();
+    assert!(error.contains("it holds 4 connections, and the scenario has 2 flows"), "{error}");
+}
+
+#[test]
 fn the_cases_are_scenarios_that_resolve_to_the_same_runs() {
     let plan = plan("5.1.3", &["bbr3,loss_thresh=3%"]);
     for (nth, (id, text)) in plan.case_files().unwrap().into_iter().enumerate() {

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 mod delay;
+mod ecn;
 
 use std::collections::VecDeque;
 
@@ -14,6 +15,7 @@ use super::timers::{TICK, fires_at};
 use super::undo::stamp;
 use crate::setup::{AckEvery, HostSetup, Rwnd};
 use delay::AckDelay;
+use ecn::{Ecn, Hurry};
 
 /// ACKs sent immediately after a long gap in the data or a duplicate. Source: Linux `TCP_MAX_QUICKACKS`.
 const QUICK_ACKS: u32 = 16;
@@ -77,14 +79,7 @@ pub struct Receiver {
     /// Next expected segment in the last ACK. Source: Linux `rcv_wup`.
     acknowledged: u64,
     pub(super) fresh: u32,
-    ecn: bool,
-    /// Accurate feedback instead of RFC 3168's echo.
-    has_accurate_ecn: bool,
-    /// Marked packets so far.
-    ce: u32,
-    /// True if the last packet was marked.
-    was_marked: bool,
-    pub(super) echo_ce: bool,
+    pub(super) ecn: Ecn,
     pub(super) window: Window,
     /// True under Linux's default rules: no ECN, GRO, autotuning or rule of its own.
     has_default_rules: bool,
@@ -152,11 +147,7 @@ impl Receiver {
             ts_recent: Time::ZERO,
             acknowledged: 0,
             fresh: 0,
-            ecn: host.ecn,
-            has_accurate_ecn: host.accurate_ecn,
-            ce: 0,
-            was_marked: false,
-            echo_ce: false,
+            ecn: Ecn::new(host.ecn, host.accurate_ecn),
             window: Window { kind: rwnd, now, mark: (0, Time::ZERO) },
             has_default_rules: !host.ecn && host.gro.is_none() && rule.is_none() && !matches!(rwnd, Rwnd::Auto(_)),
             short: Vec::new(),
@@ -232,7 +223,6 @@ impl Receiver {
             self.take_packet(now, segment, acks);
             return;
         }
-        let want = self.note_ecn(segment);
         // RFC 7323 §5: a segment older than the newest timestamp of the left edge is refused. When a retransmission arrives,
         // this includes all late segments sent before it.
         // spec: Linux tcp_paws_check, tcp_send_dupack
@@ -252,6 +242,9 @@ impl Receiver {
             self.ts_recent = segment.sent;
         }
         let (before, arrived) = self.ranges_from(segment.seq);
+        // One that ends before the acknowledged data is discarded. spec: Linux tcp_sequence
+        let is_discarded = segment.seq + 1 < self.acknowledged;
+        let want = if is_discarded { AckDecision::Nothing } else { self.note_ecn(segment) };
         if segment.seq < arrived {
             self.duplicates += 1;
             if segment.seq < self.next {
@@ -314,27 +307,16 @@ impl Receiver {
         self.compressed = 0;
     }
 
-    /// Updates the RFC 3168 echo: CE is echoed until the sender reports a reduction (CWR).
     fn note_ecn(&mut self, segment: &Segment) -> AckDecision {
-        if !self.ecn {
-            return AckDecision::Nothing;
+        match self.ecn.note(segment.marks, segment.seq < self.next) {
+            Hurry::No => AckDecision::Nothing,
+            Hurry::Once => AckDecision::Now,
+            Hurry::Twice => {
+                self.quick = self.quick.max(2);
+                self.delay.reset();
+                AckDecision::Now
+            }
         }
-        if self.has_accurate_ecn {
-            // spec: Linux tcp_accecn: a change of the codepoint is acknowledged at once.
-            let is_marked = segment.marks & mark::CE != 0;
-            self.ce = self.ce.wrapping_add(u32::from(is_marked));
-            let changed = std::mem::replace(&mut self.was_marked, is_marked) != is_marked;
-            return if changed { AckDecision::Now } else { AckDecision::Nothing };
-        }
-        if segment.marks & mark::CWR != 0 {
-            self.echo_ce = false;
-        }
-        if segment.marks & mark::CE != 0 && !self.echo_ce {
-            self.echo_ce = true;
-            self.quick = self.quick.max(2);
-            return AckDecision::Now;
-        }
-        AckDecision::Nothing
     }
 
     /// Number of ranges that begin at or before a segment, with the end of the last one or of the in-order data. Most segments
@@ -503,8 +485,8 @@ impl Receiver {
             ts_echo: self.ts_recent,
             window: self.window.now,
             fresh: std::mem::take(&mut self.fresh),
-            ece: self.echo_ce,
-            ce: self.ce,
+            ece: self.ecn.echo,
+            ce: self.ecn.ce,
             ..AckPacket::default()
         };
         // A DSACK replaces one block.

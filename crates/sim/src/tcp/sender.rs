@@ -482,8 +482,9 @@ impl Sender {
 
     pub(super) fn emit(&mut self, now: Time, seq: u64, len: u16, extra: u8, out: &mut Vec<Segment>) {
         let mut marks = extra;
-        // An L4S sender marks retransmissions too, so that they do not fall into the other queue.
-        if self.ecn && (extra & mark::RETRANSMIT == 0 || self.is_l4s) {
+        // With accurate feedback, retransmissions are marked too.
+        // spec: Linux tcp_ecn_send
+        if self.ecn && (extra & mark::RETRANSMIT == 0 || self.has_accurate_ecn) {
             marks |= if self.is_l4s { mark::ECT | mark::ECT_1 } else { mark::ECT };
             if self.send_cwr {
                 self.send_cwr = false;

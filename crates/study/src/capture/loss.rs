@@ -11,8 +11,9 @@ use super::signals::{LossRun, Signals, Timeline};
 const FULL_SHARE: f64 = 0.8;
 /// Share of the episodes that a kind must have to be reported. Ours.
 const KIND_SHARE: f64 = 0.15;
-/// Mean run of losses from which they are bursts. Ours: independent losses of 10 % have 1.1.
-const BURST_RUN: f64 = 1.6;
+/// Share of the runs of losses that are longer than one segment, from which losses are bursts. Ours: independent losses of 10 % have 0.1,
+/// bursts with a mean of 2.5 have 0.6. A mean would follow a single overflow of the queue.
+const BURST_SHARE: f64 = 0.4;
 /// Smallest number of episodes for a judgement on chance: fewer are too few for a share. Ours.
 const EPISODES_MIN: usize = 3;
 /// Excess of the losses at an empty bucket over the data sent at one, from which it is a policer. Ours.
@@ -33,6 +34,8 @@ const LOSSY_WINDOWS: usize = 8;
 /// not come from that of the data sent. Ours: a random loss leaves nearly all of it.
 const EVEN: f64 = 0.05;
 const UNEXPLAINED: f64 = 0.2;
+/// Median distance from the mean in standard deviations of a normal distribution.
+const MEDIAN_DEVIATION: f64 = 0.6745;
 /// Share of the episodes at a full queue from which no policer is looked for. Ours.
 const TAIL_SHARE: f64 = 0.5;
 /// Smallest depth of a bucket, segments. Ours: below it, rounding dominates.
@@ -200,9 +203,8 @@ fn estimate(kind: LossKind, episodes: f64, of: &[&Episode<'_>], flow: &Flow, fro
 /// Kind of the losses that depend on neither queue nor bucket.
 fn others_kind(rest: &[&Episode<'_>]) -> LossKind {
     let runs: Vec<&&LossRun> = rest.iter().flat_map(|one| &one.runs).collect();
-    let segments: u64 = runs.iter().map(|run| run.segments).sum();
-    let mean = segments as f64 / runs.len().max(1) as f64;
-    if mean >= BURST_RUN { LossKind::Burst } else { LossKind::Random }
+    let long = runs.iter().filter(|run| run.segments > 1).count();
+    if long as f64 >= BURST_SHARE * runs.len() as f64 { LossKind::Burst } else { LossKind::Random }
 }
 
 /// The policer that explains the losses, and the basis.
@@ -222,30 +224,26 @@ fn policed(
     idle().or_else(busy)
 }
 
-/// Finds a policer whose bucket is always empty: what is sent varies, what passes does not, so each byte sent more is a byte lost.
-/// With random losses, what passes varies as much as what is sent.
+/// Finds a policer whose bucket is hardly ever full: what is sent varies, what passes does not, so each byte sent more is a byte lost.
+/// With random losses, what passes varies as much as what is sent, and at least as the losses' chance does.
 fn busy_policer(timeline: &Timeline, flow: &Flow, link: &Link) -> Option<PolicerEstimate> {
+    let bins = &timeline.bins;
     let is_lossy = |bin: &(u32, u32)| bin.1 > 0;
-    let (first, last) = (timeline.bins.iter().position(is_lossy)?, timeline.bins.iter().rposition(is_lossy)?);
+    let (first, last) = (bins.iter().position(is_lossy)?, bins.iter().rposition(is_lossy)?);
     let width = (last - first) / WINDOWS;
     if width == 0 {
         return None;
     }
-    let sums = |bins: &[(u32, u32)]| {
-        bins.iter().fold((0.0, 0.0), |sum, (sent, lost)| (sum.0 + f64::from(*sent), sum.1 + f64::from(*lost)))
-    };
-    let windows: Vec<(f64, f64)> = timeline.bins[first..first + width * WINDOWS].chunks(width).map(sums).collect();
-    let (passed, deviation) = even_passage(&windows)?;
-    let rate = passed / (width as f64 * timeline.width_ns as f64 / NANOS);
+    // The bucket is empty at a loss, so windows end at losses.
+    let mut ends: Vec<usize> =
+        (0..=WINDOWS).filter_map(|nth| (first + nth * width..=last).find(|&bin| is_lossy(&bins[bin]))).collect();
+    ends.dedup();
+    let windows: Vec<Window> = ends.windows(2).map(|ends| Window::of(&bins[ends[0] + 1..=ends[1]])).collect();
+    let (tokens, deviation) = even_passage(&windows, flow.mss() as f64)?;
+    let rate = tokens / (timeline.width_ns as f64 / NANOS);
     let is_slower = link.is_lower_bound || rate < 0.97 * link.rate;
-    let bytes =
-        |of: fn(&(u32, u32)) -> u32| timeline.bins.iter().map(move |bin| f64::from(of(bin))).collect::<Vec<f64>>();
-    let depth = bucket(
-        &bytes(|bin| bin.0.saturating_sub(bin.1)),
-        &bytes(|bin| bin.1),
-        rate * timeline.width_ns as f64 / NANOS,
-    )?
-    .depth;
+    let bytes = |of: fn(&(u32, u32)) -> u32| bins.iter().map(move |bin| f64::from(of(bin))).collect::<Vec<f64>>();
+    let depth = bucket(&bytes(|bin| bin.0.saturating_sub(bin.1)), &bytes(|bin| bin.1), tokens)?.depth;
     let wire = flow.wire_ratio();
     is_slower.then(|| PolicerEstimate {
         bps: 8.0 * rate * wire,
@@ -254,20 +252,41 @@ fn busy_policer(timeline: &Timeline, flow: &Flow, link: &Link) -> Option<Policer
     })
 }
 
-/// Mean of what passes in windows of (sent, lost) bytes, and its relative deviation, if it is the same however much is sent. Windows
-/// without losses do not count: a sender that pauses or slows down leaves tokens.
-fn even_passage(windows: &[(f64, f64)]) -> Option<(f64, f64)> {
-    let busy: Vec<&(f64, f64)> = windows.iter().filter(|(_, lost)| *lost > 0.0).collect();
-    if busy.len() < LOSSY_WINDOWS {
+/// Time between two losses.
+#[derive(Clone, Copy, Debug)]
+struct Window {
+    bins: f64,
+    /// Bytes.
+    passed: f64,
+    lost: f64,
+}
+
+impl Window {
+    fn of(bins: &[(u32, u32)]) -> Self {
+        let sum = |of: &dyn Fn(&(u32, u32)) -> u32| bins.iter().map(|bin| f64::from(of(bin))).sum();
+        Self { bins: bins.len() as f64, passed: sum(&|bin| bin.0.saturating_sub(bin.1)), lost: sum(&|bin| bin.1) }
+    }
+}
+
+/// Bytes that pass in a bin, and the relative deviation of what passes in a window, if that is the same however much is sent. Medians,
+/// because a sender that pauses leaves tokens.
+fn even_passage(windows: &[Window], mss: f64) -> Option<(f64, f64)> {
+    if windows.len() < LOSSY_WINDOWS {
         return None;
     }
-    let mean = |of: &dyn Fn(&(f64, f64)) -> f64| busy.iter().map(|one| of(one)).sum::<f64>() / busy.len() as f64;
-    let (sent, lost) = (mean(&|one| one.0), mean(&|one| one.1));
-    let passed = sent - lost;
-    let of_passed = mean(&|one| (one.0 - one.1 - passed).powi(2));
-    let of_lost = mean(&|one| (one.1 - lost).powi(2));
-    let is_even = of_passed.sqrt() <= EVEN * passed && of_passed <= UNEXPLAINED * of_lost;
-    is_even.then(|| (passed, of_passed.sqrt() / passed))
+    let mean = |of: &dyn Fn(&Window) -> f64| windows.iter().map(of).sum::<f64>() / windows.len() as f64;
+    let mut rates: Vec<(f64, f64)> = windows.iter().map(|one| (one.passed / one.bins, one.bins)).collect();
+    let tokens = quantile(&mut rates, 0.5)?;
+    let deviation = |off: &dyn Fn(&Window) -> f64| {
+        let mut all: Vec<(f64, f64)> = windows.iter().map(|one| (off(one).abs(), 1.0)).collect();
+        Some(quantile(&mut all, 0.5)? / MEDIAN_DEVIATION)
+    };
+    let (passed, lost) = (mean(&|one| one.passed), mean(&|one| one.lost));
+    let of_passed = deviation(&|one| one.passed - tokens * one.bins)?;
+    // Losses by chance vary at least as their number does: a Poisson distribution.
+    let of_lost = deviation(&|one| one.lost - lost)?.powi(2).max(lost * mss);
+    let is_even = of_passed <= EVEN * passed && of_passed.powi(2) <= UNEXPLAINED * of_lost;
+    is_even.then(|| (tokens, of_passed / passed))
 }
 
 /// Finds a token bucket that was empty at the losses and not elsewhere.
@@ -351,16 +370,21 @@ mod tests {
 
     #[test]
     fn what_passes_a_busy_policer_is_the_same_however_much_is_sent() {
+        let windows = |sent: &dyn Fn(usize) -> f64, lost: &dyn Fn(usize) -> f64| -> Vec<Window> {
+            (0..24).map(|nth| Window { bins: 10.0, passed: sent(nth) - lost(nth), lost: lost(nth) }).collect()
+        };
         // A gain cycle of BBR: 25 % more in one window of eight, 25 % less in the next.
-        let sent = |nth: usize| -> f64 { 1e6 * [1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0][nth % 8] };
-        let policed: Vec<(f64, f64)> = (0..24).map(|nth| (sent(nth), (sent(nth) - 0.8e6).max(0.0))).collect();
-        let (passed, deviation) = even_passage(&policed).unwrap();
-        assert!((passed - 0.8e6).abs() < 1.0 && deviation < 1e-9, "{passed} {deviation}");
-        let random: Vec<(f64, f64)> = (0..24).map(|nth| (sent(nth), 0.2 * sent(nth))).collect();
-        assert!(even_passage(&random).is_none());
-        // Steady losses of a steady sender may be either.
-        let steady: Vec<(f64, f64)> = (0..24).map(|nth| (1e6, 1e4 + nth as f64)).collect();
-        assert!(even_passage(&steady).is_none());
-        assert!(even_passage(&policed[..8]).is_none(), "too few windows with losses");
+        let cycle = |nth: usize| -> f64 { 1e6 * [1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0][nth % 8] };
+        let policed = windows(&cycle, &|nth| (cycle(nth) - 0.8e6).max(0.0));
+        let (tokens, deviation) = even_passage(&policed, 1448.0).unwrap();
+        assert!((tokens - 0.8e5).abs() < 1.0 && deviation < 1e-9, "{tokens} {deviation}");
+        let chance =
+            |lost: f64, nth: usize| 1448.0 * (lost + lost.sqrt() * [-1.7, -0.9, -0.4, 0.4, 0.9, 1.7, 0.6][nth % 7]);
+        assert!(even_passage(&windows(&cycle, &|nth| chance(cycle(nth) / 7240.0, nth)), 1448.0).is_none());
+        assert!(even_passage(&policed[..7], 1448.0).is_none(), "too few windows with losses");
+        // A steady sender: random losses scatter, 100 of 1448 bytes by 10, a policer's do not.
+        let steady = |_: usize| 1e6;
+        assert!(even_passage(&windows(&steady, &|nth| chance(100.0, nth)), 1448.0).is_none());
+        assert!(even_passage(&windows(&steady, &|nth| 1448.0 * (100 + nth % 2) as f64), 1448.0).is_some());
     }
 }

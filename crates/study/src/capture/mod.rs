@@ -6,6 +6,7 @@ mod estimate;
 mod flow;
 mod headers;
 mod judge;
+pub mod logs;
 mod loss;
 mod packets;
 mod qlog;

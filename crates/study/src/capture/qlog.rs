@@ -1,159 +1,132 @@
-//! The path of a QUIC connection from its sender's qlog: packets sent, and recovery's metrics after each ACK. Events
-//! are read one by one if the file is a sequence.
+//! The path of a QUIC connection from its sender's qlog: packets sent, and recovery's metrics after each ACK.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Formats: draft-ietf-quic-qlog-main-schema and -quic-events, and qvis's 0.3; the names of older drafts too.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::Read;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::estimate::{AckEstimate, Estimate, Vantage};
 use super::flow::Flow;
 use super::signals::{AckSignal, Lost};
 use super::{Paths, judge, loss};
+use crate::qlog::{self, Event};
 use crate::{Error, Result};
 
-/// Longest line of a sequence, and largest document. Ours: a document is held in memory as a whole.
-const LINE_MAX: u64 = 1 << 26;
 /// Largest number of packets sent that are remembered. Ours: a window of 180 MB.
 const SENT_MAX: usize = 131_072;
+/// Largest number of connections of a log. Ours: a guard against a log of group identifiers that never repeat.
+const CONNECTIONS_MAX: usize = 1_000;
 /// Bytes of a packet if the log names no length. Source: RFC 9000 14.
 const PACKET: u64 = 1200;
 /// Bytes of Ethernet, IPv4 and UDP around a packet.
 const HEADERS: u64 = 42;
+/// Bytes of a packet that are not data, where a log does not list its frames: a short header with a connection identifier of eight
+/// bytes and a packet number of two, a STREAM frame's header, the AEAD's tag. Source: RFC 9000 17.3 and 19.8, RFC 9001 5.3.
+const OVERHEAD: u64 = 11 + 6 + 16;
 
-/// Connection of a log so far.
+/// Connection of a log so far. Its counters are of whole packets.
 #[derive(Default)]
-struct Log {
-    flow: Flow,
+pub(super) struct Log {
+    pub flow: Flow,
+    /// Bytes of stream data in the packets sent.
+    data: u64,
     events: u64,
     name: String,
-    unit_ns: f64,
-    is_delta: bool,
-    now_ns: u64,
     largest: u64,
     sent: std::collections::BTreeMap<u64, (u64, u64)>,
     last_rtt_ns: u64,
     in_flight: u64,
-    acked: u64,
     lost_bytes: u64,
+}
+
+/// What an event told.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Step {
+    pub now_ns: u64,
+    /// RTT of an ACK of new data, if the log has a new one.
+    pub rtt_ns: Option<u64>,
 }
 
 /// Reads a qlog, a document or a sequence.
 pub fn read(from: impl Read) -> Result<Paths> {
-    let mut lines = BufReader::new(from);
-    let mut log = Log { unit_ns: 1e6, ..Log::default() };
-    let (mut text, mut cut) = (String::new(), false);
-    let mut whole = String::new();
-    loop {
-        text.clear();
-        let read = lines.by_ref().take(LINE_MAX).read_line(&mut text).map_err(|_| Error::NotACapture)?;
-        if read == 0 {
-            break;
-        }
-        let line = text.trim_matches(['\u{1e}', '\u{feff}', '\n', '\r', ' ', '\t']);
-        if line.is_empty() {
-            continue;
-        }
-        match serde_json::from_str::<Value>(line) {
-            Ok(value) if whole.is_empty() => log.record(&value),
-            _ if whole.is_empty() && log.events > 0 => {
-                cut = true;
-                break;
-            }
-            // A document over several lines.
-            _ => whole += &text,
-        }
-        if whole.len() as u64 > LINE_MAX {
-            return Err(Error::LargeDocument(LINE_MAX >> 20));
+    let (logs, is_cut) = connections(from, |_, _, _| ())?;
+    let packets = logs.iter().map(|log| log.events).sum();
+    let (mut paths, mut fault) = (Vec::new(), Error::NoMetrics);
+    for log in logs {
+        match log.finish() {
+            Ok(path) => paths.push(path),
+            Err(error) => fault = error,
         }
     }
-    if !whole.is_empty() {
-        let value: Value = serde_json::from_str(&whole).map_err(|_| Error::NotACapture)?;
-        log.record(&value);
+    if paths.is_empty() {
+        return Err(fault);
     }
-    let packets = log.events;
-    let path = log.finish()?;
+    paths.sort_by(|a, b| b.delivered_bytes.total_cmp(&a.delivered_bytes));
     let notes =
-        if cut { vec!["the log is cut off or damaged; it was read up to there".to_owned()] } else { Vec::new() };
-    Ok(Paths { paths: vec![path], notes, packets })
+        if is_cut { vec!["the log is cut off or damaged; it was read up to there".to_owned()] } else { Vec::new() };
+    Ok(Paths { paths, notes, packets })
 }
 
-fn number(value: Option<&Value>) -> Option<f64> {
-    let value = value?;
-    let number = value.as_f64().or_else(|| value.as_str()?.trim().parse().ok())?;
-    (number.is_finite() && number >= 0.0).then_some(number)
+/// Reads the connections of a qlog, in the order of their first events, and reports each event with the place of its connection. Returns
+/// whether the qlog is cut off or damaged, too.
+pub(super) fn connections(from: impl Read, mut on_event: impl FnMut(usize, &Log, Step)) -> Result<(Vec<Log>, bool)> {
+    let mut logs: Vec<Log> = Vec::new();
+    let damage = qlog::read(from, |event| {
+        // A connection begins with a packet; a group without any, as of a link, is none.
+        let begins = event.kind == "packet_sent" && logs.len() < CONNECTIONS_MAX;
+        let place = logs.iter().rposition(|log| log.name == event.connection).unwrap_or(logs.len());
+        if place == logs.len() && begins {
+            logs.push(Log { name: event.connection.to_owned(), ..Log::default() });
+        }
+        if let Some(log) = logs.get_mut(place) {
+            let step = log.take(event);
+            on_event(place, log, step);
+        }
+    });
+    match damage {
+        Ok(_) if logs.is_empty() => Err(Error::NoMetrics),
+        Ok(damage) => Ok((logs, damage.is_some())),
+        Err(Error::QlogNotJson(_) | Error::NotAQlog) => Err(Error::NotACapture),
+        Err(error) => Err(error),
+    }
 }
 
 impl Log {
-    /// Handles a record of a sequence, or a whole document.
-    fn record(&mut self, value: &Value) {
-        if let Some(trace) = value.get("trace") {
-            self.begin(trace);
-        }
-        for trace in value
-            .get("traces")
-            .and_then(Value::as_array)
-            .into_iter()
-            .flatten()
-            .chain(value.get("events").map(|_| value))
-        {
-            self.begin(trace);
-            for event in trace.get("events").and_then(Value::as_array).into_iter().flatten() {
-                self.event(event);
-            }
-        }
-        if value.get("name").is_some() && value.get("time").is_some() {
-            self.event(value);
-        }
-    }
-
-    fn begin(&mut self, trace: &Value) {
-        let common = trace.get("common_fields");
-        let format = common.and_then(|common| common.get("time_format")).and_then(Value::as_str).unwrap_or("");
-        self.is_delta = format.contains("delta") || format == "relative_to_previous_event";
-        if let Some(title) = trace.get("title").and_then(Value::as_str) {
-            title.clone_into(&mut self.name);
-        }
-    }
-
-    fn event(&mut self, event: &Value) {
-        let (Some(time), Some(name)) = (number(event.get("time")), event.get("name").and_then(Value::as_str)) else {
-            return;
-        };
-        let Some(data) = event.get("data").and_then(Value::as_object) else { return };
-        let at = (time * self.unit_ns) as u64;
-        self.now_ns = if self.is_delta { self.now_ns.saturating_add(at) } else { at };
+    fn take(&mut self, event: &Event<'_>) -> Step {
         self.events += 1;
-        match name.rsplit(':').next().unwrap_or(name) {
-            "packet_sent" => self.on_sent(data),
-            "packet_lost" => self.on_lost(data),
-            "metrics_updated" | "recovery_metrics_updated" => self.on_metrics(data),
+        let now_ns = (event.t_s * 1e9) as u64;
+        let mut rtt_ns = None;
+        match event.kind {
+            "packet_sent" => self.on_sent(now_ns, event),
+            "packet_lost" => self.on_lost(now_ns, event),
+            "metrics_updated" | "recovery_metrics_updated" => rtt_ns = self.on_metrics(now_ns, event),
             _ => {}
         }
+        Step { now_ns, rtt_ns }
     }
 
-    fn on_sent(&mut self, data: &Map<String, Value>) {
-        let bytes = length(data).unwrap_or(PACKET);
+    fn on_sent(&mut self, now_ns: u64, event: &Event<'_>) {
+        let bytes = event.packet_bytes().unwrap_or(PACKET);
         let counters = &mut self.flow.counters;
         counters.packets += 1;
         counters.sent = counters.sent.saturating_add(bytes);
         counters.largest = counters.largest.max(bytes);
         counters.headers = HEADERS;
-        self.flow.first_ns.get_or_insert(self.now_ns);
-        self.flow.signals.get_or_insert_default().on_sent(self.now_ns, bytes);
-        if let Some(number) = packet_number(data) {
+        self.data = self.data.saturating_add(data_bytes(event, bytes));
+        self.flow.first_ns.get_or_insert(now_ns);
+        self.flow.signals.get_or_insert_default().on_sent(now_ns, bytes);
+        if let Some(number) = event.packet_number() {
             self.largest = self.largest.max(number);
-            self.sent.insert(number, (self.now_ns, bytes));
+            self.sent.insert(number, (now_ns, bytes));
             while self.sent.len() > SENT_MAX {
                 self.sent.pop_first();
             }
         }
     }
 
-    fn on_lost(&mut self, data: &Map<String, Value>) {
-        let Some(number) = packet_number(data) else { return };
-        let (sent_ns, bytes) = self.sent.remove(&number).unwrap_or((self.now_ns, PACKET));
+    fn on_lost(&mut self, now_ns: u64, event: &Event<'_>) {
+        let Some(number) = event.packet_number() else { return };
+        let (sent_ns, bytes) = self.sent.remove(&number).unwrap_or((now_ns, PACKET));
         self.lost_bytes = self.lost_bytes.saturating_add(bytes);
         self.flow.counters.again = self.flow.counters.again.saturating_add(bytes);
         let from = number.saturating_mul(PACKET);
@@ -162,34 +135,36 @@ impl Log {
         self.flow.signals.get_or_insert_default().on_lost(&lost, PACKET);
     }
 
-    /// Recovery's metrics: what is no longer in flight and was not lost has arrived.
-    fn on_metrics(&mut self, data: &Map<String, Value>) {
-        let rtt_ns = number(data.get("latest_rtt")).map(|ms| (ms * 1e6) as u64).filter(|rtt| *rtt > 0);
-        let is_new = rtt_ns.is_some();
+    /// Recovery's metrics: what is no longer in flight and was not lost has arrived. Returns the RTT if it is new.
+    fn on_metrics(&mut self, now_ns: u64, event: &Event<'_>) -> Option<u64> {
+        let positive = |value: f64| (value > 0.0).then_some(value);
+        let rtt_ns = event.seconds(&["latest_rtt"]).and_then(positive).map(|rtt| (rtt * 1e9) as u64);
         self.last_rtt_ns = rtt_ns.unwrap_or(self.last_rtt_ns);
-        if let Some(bytes) = number(data.get("bytes_in_flight")) {
+        if let Some(bytes) = event.number(&["bytes_in_flight"]) {
             self.in_flight = bytes as u64;
         }
         let gone = self.flow.counters.sent.saturating_sub(self.lost_bytes).saturating_sub(self.in_flight);
-        let bytes = gone.saturating_sub(self.acked);
+        let bytes = gone.saturating_sub(self.flow.counters.delivered);
         if bytes == 0 || self.last_rtt_ns == 0 {
-            return;
+            return None;
         }
-        self.acked = gone;
-        self.flow.last_ns = self.now_ns;
+        self.flow.last_ns = now_ns;
         self.flow.counters.acks += 1;
         self.flow.counters.delivered = gone;
         // The newest packet acknowledged left one RTT ago.
-        let rtt = is_new.then(|| (self.now_ns.saturating_sub(self.last_rtt_ns), self.last_rtt_ns));
+        let rtt = rtt_ns.map(|rtt_ns| (now_ns.saturating_sub(rtt_ns), rtt_ns));
         let mss = self.flow.mss();
-        let signal = AckSignal { now_ns: self.now_ns, bytes, rtt, lead: 1, mss, has_holes: false };
+        let signal = AckSignal { now_ns, bytes, rtt, lead: 1, mss, has_holes: false };
         self.flow.signals.get_or_insert_default().on_ack(&signal);
+        rtt_ns
+    }
+
+    /// Share of the packets' bytes that is stream data.
+    pub fn data_share(&self) -> f64 {
+        self.data as f64 / (self.flow.counters.sent as f64).max(1.0)
     }
 
     fn finish(mut self) -> Result<Estimate> {
-        if self.events == 0 {
-            return Err(Error::NotACapture);
-        }
         self.flow.finish();
         let flow = &self.flow;
         let (Some(signals), Some(first_ns)) = (flow.signals.as_deref(), flow.first_ns) else {
@@ -205,7 +180,7 @@ impl Log {
             "the congestion control: name it with --current where it matters",
         ];
         Ok(Estimate {
-            sender: if self.name.is_empty() { "qlog".to_owned() } else { self.name.clone() },
+            sender: self.name.clone(),
             receiver: "peer".to_owned(),
             vantage: Vantage::Sender,
             start_s: 0.0,
@@ -233,14 +208,25 @@ impl Log {
     }
 }
 
-fn length(data: &Map<String, Value>) -> Option<u64> {
-    let raw = data.get("raw").and_then(|raw| number(raw.get("length")));
-    raw.or_else(|| number(data.get("header")?.get("packet_size")))
-        .or_else(|| number(data.get("packet_size")))
-        .map(|bytes| bytes as u64)
-}
-
-fn packet_number(data: &Map<String, Value>) -> Option<u64> {
-    let header = data.get("header").and_then(|header| number(header.get("packet_number")));
-    header.or_else(|| number(data.get("packet_number"))).map(|number| number as u64)
+/// Bytes of stream data in a packet: those of its frames where the log lists them, else all but headers of a packet after the handshake.
+fn data_bytes(event: &Event<'_>, bytes: u64) -> u64 {
+    let kind = event.data.get("header").and_then(|header| header.get("packet_type")?.as_str());
+    let is_handshake = kind
+        .or_else(|| event.text(&["packet_type"]))
+        .is_some_and(|kind| ["initial", "handshake", "0rtt", "retry"].iter().any(|one| kind.eq_ignore_ascii_case(one)));
+    let frames = event.data.get("frames").and_then(Value::as_array);
+    let is_stream = |frame: &&Value| frame.get("frame_type").and_then(Value::as_str) == Some("stream");
+    let of_frame = |frame: &Value| {
+        let raw = frame.get("raw");
+        let length = frame.get("length").or_else(|| raw?.get("payload_length"));
+        length.and_then(Value::as_u64)
+    };
+    match frames {
+        Some(frames) => match frames.iter().filter(is_stream).map(of_frame).sum() {
+            Some(length) => length,
+            None => bytes.saturating_sub(OVERHEAD),
+        },
+        None if is_handshake => 0,
+        None => bytes.saturating_sub(OVERHEAD),
+    }
 }

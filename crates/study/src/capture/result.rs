@@ -22,15 +22,15 @@ const MISSING: Span = Span::secs(1);
 
 /// RTTs, delivered bytes and times of one direction of a connection.
 #[derive(Clone, Debug, Default)]
-struct Tally {
+pub(super) struct Tally {
     rtt: RttStats,
     min_rtt_ns: Option<u64>,
     /// Counters at the end of warm-up.
-    before: Option<Counters>,
+    pub before: Option<Counters>,
     /// Bytes delivered in each second.
     bins: Vec<u64>,
     /// Time of the newest data.
-    sent_ns: u64,
+    pub sent_ns: u64,
     /// Time of the newest ACK of new data.
     acked_ns: u64,
     /// The two newest RTTs.
@@ -38,9 +38,22 @@ struct Tally {
 }
 
 impl Tally {
+    /// Notes an ACK of `bytes` new bytes at a time of the capture and of the run, with its RTT and whether that is measured.
+    pub fn acked(&mut self, now_ns: u64, at: Time, bytes: u64, rtt: Option<(u64, bool)>) {
+        let second = (at.as_nanos() / NANOS_PER_SEC) as usize;
+        self.bins.resize(self.bins.len().max(second + 1), 0);
+        self.bins[second] += bytes;
+        self.acked_ns = now_ns;
+        if let Some((rtt_ns, is_measuring)) = rtt {
+            self.rtts_ns = [Some(rtt_ns), self.rtts_ns[0]];
+            self.min_rtt_ns = Some(self.min_rtt_ns.map_or(rtt_ns, |least| least.min(rtt_ns)));
+            self.rtt.add(u32::try_from(rtt_ns / 1_000).unwrap_or(u32::MAX), is_measuring);
+        }
+    }
+
     /// Time at which the last byte arrived: half a round trip before its ACK. If that was delayed, the RTT before it shows when
     /// a prompt one would have come.
-    fn arrived_ns(&self) -> u64 {
+    pub fn arrived_ns(&self) -> u64 {
         let rtt = self.rtts_ns.into_iter().flatten().min();
         let prompt = rtt.map_or(u64::MAX, |rtt| self.sent_ns.saturating_add(rtt));
         self.acked_ns.min(prompt).saturating_sub(self.min_rtt_ns.unwrap_or(0) / 2)
@@ -100,15 +113,7 @@ impl Reader<'_> {
         if more == 0 {
             return Ok(());
         }
-        let second = (at.as_nanos() / NANOS_PER_SEC) as usize;
-        tally.bins.resize(tally.bins.len().max(second + 1), 0);
-        tally.bins[second] += more;
-        tally.acked_ns = now_ns;
-        if let Some(rtt_ns) = flow.newest_rtt_ns {
-            tally.rtts_ns = [Some(rtt_ns), tally.rtts_ns[0]];
-            tally.min_rtt_ns = Some(tally.min_rtt_ns.map_or(rtt_ns, |least| least.min(rtt_ns)));
-            tally.rtt.add(u32::try_from(rtt_ns / 1_000).unwrap_or(u32::MAX), is_measuring);
-        }
+        tally.acked(now_ns, at, more, flow.newest_rtt_ns.map(|rtt_ns| (rtt_ns, is_measuring)));
         Ok(())
     }
 
@@ -178,38 +183,51 @@ impl Reader<'_> {
         }
         let counted: Vec<Counted> = counted.into_iter().flatten().collect();
         let ended = self.at(self.last_ns);
-        if counted.iter().any(|one| one.finished.is_none()) && ended + MISSING < setup.duration {
-            let seconds = |time: Time| time.as_nanos() as f64 / 1e9;
-            return Err(Error::ShortCapture { lasts_s: seconds(ended), wanted_s: seconds(setup.duration) });
+        if counted.iter().any(|one| one.finished.is_none()) {
+            check_end(setup, ended)?;
         }
-        let flows: Vec<FlowCounts<'_>> = counted.iter().map(Counted::counts).collect();
-        let unknown =
-            Distribution { min: None, mean: f64::NAN, p50: f64::NAN, p95: f64::NAN, p99: f64::NAN, max: f64::NAN };
-        let link = LinkCounts {
-            arrivals: 0,
-            drops: 0,
-            marks: 0,
-            departed_bytes: 0,
-            capacity_bytes: 0.0,
-            packets: 0,
-            queue_ms: unknown.clone(),
-        };
-        let mut result = summarise(setup, ON, setup.duration, &flows, &link);
-        result.bottleneck =
-            Bottleneck { utilisation: f64::NAN, drop_ratio: f64::NAN, queue_ms: unknown, ..result.bottleneck };
-        Ok(result)
+        Ok(of_flows(setup, ON, &counted))
     }
+}
+
+/// Refuses a record that ends before its run.
+pub(super) fn check_end(setup: &Setup, ended: Time) -> Result<()> {
+    if ended + MISSING >= setup.duration {
+        return Ok(());
+    }
+    let seconds = |time: Time| time.as_nanos() as f64 / 1e9;
+    Err(Error::ShortCapture { lasts_s: seconds(ended), wanted_s: seconds(setup.duration) })
+}
+
+/// Result of these flows at an unknown bottleneck.
+pub(super) fn of_flows(setup: &Setup, on: &'static str, counted: &[Counted]) -> RunResult {
+    let flows: Vec<FlowCounts<'_>> = counted.iter().map(Counted::counts).collect();
+    let unknown =
+        Distribution { min: None, mean: f64::NAN, p50: f64::NAN, p95: f64::NAN, p99: f64::NAN, max: f64::NAN };
+    let link = LinkCounts {
+        arrivals: 0,
+        drops: 0,
+        marks: 0,
+        departed_bytes: 0,
+        capacity_bytes: 0.0,
+        packets: 0,
+        queue_ms: unknown.clone(),
+    };
+    let mut result = summarise(setup, on, setup.duration, &flows, &link);
+    result.bottleneck =
+        Bottleneck { utilisation: f64::NAN, drop_ratio: f64::NAN, queue_ms: unknown, ..result.bottleneck };
+    result
 }
 
 /// Counts of one flow.
 #[derive(Clone, Debug)]
-struct Counted {
+pub(super) struct Counted {
     /// During measurement.
-    counters: Counters,
-    mss: u64,
-    wire_ratio: f64,
-    tally: Tally,
-    finished: Option<Time>,
+    pub counters: Counters,
+    pub mss: u64,
+    pub wire_ratio: f64,
+    pub tally: Tally,
+    pub finished: Option<Time>,
 }
 
 impl Counted {

@@ -1,19 +1,15 @@
-//! Reader for qlog: the drafts' sequences and documents, qvis's 0.3, and the older form with events as arrays. An
-//! unknown event is skipped.
+//! Samples, states and losses of the connections of a qlog. An unknown event is skipped.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Formats: draft-ietf-quic-qlog-main-schema-00 to -13, draft-ietf-quic-qlog-quic-events.
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value};
+use bbrlab_study::qlog::{self, Event};
 
 use super::{FlowLog, Log, Phase, Sample};
 use crate::{Error, Result};
 
 /// Maximum flows of one log. Ours: a guard against a log of group identifiers that never repeat.
 const FLOWS_MAX: usize = 1_000;
-/// A millisecond in seconds: qlog's default time unit.
-const MS: f64 = 1e-3;
 /// Bits per second in the drafts' unit of rates.
 const BITS: f64 = 1.0;
 /// Bits per second in quiche's unit, bytes per second. Source: quiche 0.30, `to_bytes_per_second` in recovery/mod.rs.
@@ -22,33 +18,19 @@ const BYTES: f64 = 8.0;
 const LOSSES_MAX: f64 = 10_000.0;
 
 pub(super) fn read(text: &str) -> Result<Log> {
-    let mut reader = Reader::default();
-    // One document, or one record per line, each optionally preceded by RFC 7464's separator.
-    match serde_json::from_str::<Value>(text.trim_start_matches(['\u{feff}', '\u{1e}']).trim()) {
-        Ok(document) => reader.document(&document)?,
-        Err(whole) => reader.sequence(text, whole)?,
+    let mut flows: BTreeMap<String, Builder> = BTreeMap::new();
+    let damage = qlog::read(text.as_bytes(), |event| {
+        if let Some(flow) = flows.get_mut(event.connection) {
+            flow.take(event);
+        } else if flows.len() < FLOWS_MAX {
+            flows.entry(event.connection.to_owned()).or_insert_with(|| Builder::new(event.connection)).take(event);
+        }
+    })?;
+    // A log that is cut off is accepted if it holds more than its header.
+    if let Some(damage) = damage.filter(|damage| !damage.is_last || flows.is_empty()) {
+        return Err(Error::at(format!("line {}", damage.line))(Error::Record(damage.cause)));
     }
-    let flows: Vec<FlowLog> = reader.flows.into_values().map(Builder::finish).collect();
-    Ok(Log { form: "qlog", flows })
-}
-
-/// Time base of a trace.
-#[derive(Clone, Copy, Debug)]
-struct Clock {
-    unit_s: f64,
-    is_delta: bool,
-    last_s: f64,
-}
-
-impl Default for Clock {
-    fn default() -> Self {
-        Self { unit_s: MS, is_delta: false, last_s: 0.0 }
-    }
-}
-
-#[derive(Debug, Default)]
-struct Reader {
-    flows: BTreeMap<String, Builder>,
+    Ok(Log { form: "qlog", flows: flows.into_values().map(Builder::finish).collect() })
 }
 
 /// A flow under construction: metrics are logged when they change, so the last values stay.
@@ -61,166 +43,24 @@ struct Builder {
     rate_unit: f64,
 }
 
-fn object(value: &Value) -> Option<&Map<String, Value>> {
-    value.as_object()
-}
-
-/// Reads a number, including one written as text.
-fn number(value: Option<&Value>) -> Option<f64> {
-    let value = value?;
-    let number = value.as_f64().or_else(|| value.as_str()?.trim().parse().ok())?;
-    number.is_finite().then_some(number)
-}
-
-fn text_of<'a>(map: &'a Map<String, Value>, keys: &[&str]) -> Option<&'a str> {
-    keys.iter().find_map(|key| map.get(*key)?.as_str())
-}
-
-impl Reader {
-    fn document(&mut self, document: &Value) -> Result<()> {
-        let records = match document {
-            Value::Array(records) => records.as_slice(),
-            one => std::slice::from_ref(one),
-        };
-        let mut found = false;
-        for record in records {
-            let traces = record.get("traces").and_then(Value::as_array);
-            for (place, trace) in traces.into_iter().flatten().enumerate() {
-                found |= self.trace(trace, &format!("trace {place}"));
-            }
-            if record.get("events").is_some() {
-                found |= self.trace(record, "trace");
-            }
-        }
-        if found { Ok(()) } else { Err(Error::NotAQlog) }
-    }
-
-    fn trace(&mut self, trace: &Value, name: &str) -> bool {
-        let Some(events) = trace.get("events").and_then(Value::as_array) else {
-            return false;
-        };
-        let mut clock = clock(trace);
-        let name = title(trace).unwrap_or(name);
-        let fields: Vec<&str> = trace
-            .get("event_fields")
-            .and_then(Value::as_array)
-            .map(|fields| fields.iter().map(|field| field.as_str().unwrap_or("")).collect())
-            .unwrap_or_default();
-        for event in events {
-            self.event(event, &fields, name, &mut clock);
-        }
-        true
-    }
-
-    fn sequence(&mut self, text: &str, whole: serde_json::Error) -> Result<()> {
-        let mut clock = Clock::default();
-        let mut records = 0_usize;
-        let name = "connection";
-        for (number, line) in text.lines().enumerate() {
-            for piece in line.split('\u{1e}').map(str::trim).filter(|piece| !piece.is_empty()) {
-                let record: Value = match serde_json::from_str(piece) {
-                    Ok(record) => record,
-                    // A truncated log is accepted if it holds more than its header.
-                    Err(_) if records > 1 && text.lines().nth(number + 1).is_none() => break,
-                    Err(_) if records == 0 => return Err(Error::NotJson(whole)),
-                    Err(error) => return Err(Error::at(format!("line {}", number + 1))(Error::Record(error))),
-                };
-                records += 1;
-                if let Some(trace) = record.get("trace") {
-                    clock = self::clock(trace);
-                } else {
-                    self.event(&record, &[], name, &mut clock);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Handles one event, as an object or as an array of the fields that the trace names.
-    fn event(&mut self, event: &Value, fields: &[&str], trace: &str, clock: &mut Clock) {
-        let (time, name, data, group);
-        let joined;
-        match event {
-            Value::Object(map) => {
-                time = number(map.get("time").or_else(|| map.get("relative_time")));
-                name = match (text_of(map, &["name"]), text_of(map, &["category"]), text_of(map, &["event", "type"])) {
-                    (Some(name), ..) => name,
-                    (None, Some(category), Some(event)) => {
-                        joined = format!("{category}:{event}");
-                        &joined
-                    }
-                    _ => return,
-                };
-                data = map.get("data").and_then(object);
-                group = text_of(map, &["group_id"]);
-            }
-            Value::Array(values) => {
-                let at = |wanted: &[&str]| {
-                    let place =
-                        fields.iter().position(|field| wanted.contains(&field.to_ascii_lowercase().as_str()))?;
-                    values.get(place)
-                };
-                time = number(at(&["relative_time", "time", "delta_time"]));
-                let word = |wanted: &[&str]| at(wanted).and_then(Value::as_str).unwrap_or("");
-                joined = format!("{}:{}", word(&["category"]), word(&["event", "event_type", "name", "type"]));
-                name = &joined;
-                data = at(&["data"]).and_then(object);
-                group = at(&["group_id"]).and_then(Value::as_str);
-            }
-            _ => return,
-        }
-        let (Some(time), Some(data)) = (time, data) else {
-            return;
-        };
-        let at = time * clock.unit_s;
-        clock.last_s = if clock.is_delta { clock.last_s + at } else { at };
-        let kind = name.rsplit(':').next().unwrap_or(name).to_ascii_lowercase();
-        let flow = group.unwrap_or(trace);
-        if self.flows.len() >= FLOWS_MAX && !self.flows.contains_key(flow) {
-            return;
-        }
-        let builder = self.flows.entry(flow.to_owned()).or_insert_with(|| Builder::new(flow));
-        builder.take(clock.last_s, &kind, data);
-    }
-}
-
-fn title(trace: &Value) -> Option<&str> {
-    let named = trace.get("title").and_then(Value::as_str);
-    named.or_else(|| trace.get("vantage_point")?.get("name")?.as_str()).filter(|name| !name.is_empty())
-}
-
-fn clock(trace: &Value) -> Clock {
-    let common = trace.get("common_fields");
-    let format = common.and_then(|common| common.get("time_format")).and_then(Value::as_str).unwrap_or("");
-    let units = trace.get("configuration").and_then(|c| c.get("time_units")).and_then(Value::as_str);
-    Clock {
-        unit_s: if units == Some("us") { 1e-6 } else { MS },
-        is_delta: format.contains("delta") || format == "relative_to_previous_event",
-        last_s: 0.0,
-    }
-}
-
 impl Builder {
     fn new(name: &str) -> Self {
         let flow = FlowLog { name: name.to_owned(), is_timed: true, ..FlowLog::default() };
         Self { flow, last: Sample::UNKNOWN, lost: 0.0, rate_unit: BITS }
     }
 
-    fn take(&mut self, t_s: f64, kind: &str, data: &Map<String, Value>) {
-        match kind {
-            "metrics_updated" | "metric_update" | "recovery_metrics_updated" | "model_updated" => {
-                self.metrics(t_s, data);
-            }
+    fn take(&mut self, event: &Event<'_>) {
+        match event.kind {
+            "metrics_updated" | "metric_update" | "recovery_metrics_updated" | "model_updated" => self.metrics(event),
             "congestion_state_updated" => {
-                let new = data.get("new").and_then(Value::as_str);
-                let new = new.filter(|name| Phase::named(name).is_some()).or_else(|| data.get("trigger")?.as_str());
-                self.enter(t_s, new.unwrap_or(""));
+                let new = event.text(&["new"]).filter(|name| Phase::named(name).is_some());
+                self.enter(event.t_s, new.or_else(|| event.text(&["trigger"])).unwrap_or(""));
             }
-            "packet_lost" => self.lose(t_s),
+            "packet_lost" => self.lose(event.t_s),
             "parameters_set" | "recovery_parameters_set" => {
-                let mss = number(data.get("max_datagram_size").or_else(|| data.get("max_udp_payload_size")));
+                let mss = event.number(&["max_datagram_size", "max_udp_payload_size"]);
                 self.flow.mss = mss.or(self.flow.mss);
-                let cc = text_of(data, &["congestion_control", "congestion_controller"]).map(str::to_owned);
+                let cc = event.text(&["congestion_control", "congestion_controller"]).map(str::to_owned);
                 self.flow.cc = cc.or(self.flow.cc.take());
             }
             _ => {}
@@ -241,28 +81,28 @@ impl Builder {
     }
 
     /// Reads the fields of quiche's own, `cf_…`. They are in the first metrics, and its rates are in bytes.
-    fn quiche(&mut self, t_s: f64, data: &Map<String, Value>) {
-        if !data.keys().any(|key| key.starts_with("cf_")) {
+    fn quiche(&mut self, event: &Event<'_>) {
+        if !event.data.keys().any(|key| key.starts_with("cf_")) {
             return;
         }
         self.rate_unit = BYTES;
         // BBR's estimate; its other controllers do not log it.
-        if let Some(rate) = number(data.get("cf_delivery_rate")).filter(|rate| *rate > 0.0) {
+        if let Some(rate) = event.number(&["cf_delivery_rate"]).filter(|rate| *rate > 0.0) {
             self.last.bw_bps = rate * BYTES;
         }
-        let lost = data.get("cf_lost_packets").and_then(|lost| number(lost.get("delta"))).unwrap_or(0.0);
+        let lost = event.data.get("cf_lost_packets").and_then(|lost| lost.get("delta")?.as_f64()).unwrap_or(0.0);
         let mut left = lost.min(LOSSES_MAX);
         while left >= 1.0 {
-            self.lose(t_s);
+            self.lose(event.t_s);
             left -= 1.0;
         }
     }
 
-    fn metrics(&mut self, t_s: f64, data: &Map<String, Value>) {
-        self.quiche(t_s, data);
+    fn metrics(&mut self, event: &Event<'_>) {
+        self.quiche(event);
         let rate_unit = self.rate_unit;
         let mut put = |keys: &[&str], scale: f64, slot: fn(&mut Sample) -> &mut f64| {
-            if let Some(value) = keys.iter().find_map(|key| number(data.get(*key))) {
+            if let Some(value) = event.number(keys) {
                 *slot(&mut self.last) = value * scale;
             }
         };
@@ -271,14 +111,14 @@ impl Builder {
         put(&["pacing_rate"], rate_unit, |s| &mut s.pacing_bps);
         // A delivery rate is a sample, not the model's estimate.
         put(&["max_bw", "bw"], 1.0, |s| &mut s.bw_bps);
-        put(&["latest_rtt"], MS, |s| &mut s.rtt_s);
-        put(&["min_rtt"], MS, |s| &mut s.min_rtt_s);
+        put(&["latest_rtt"], event.unit_s, |s| &mut s.rtt_s);
+        put(&["min_rtt"], event.unit_s, |s| &mut s.min_rtt_s);
         put(&["pacing_gain"], 1.0, |s| &mut s.pacing_gain);
         put(&["cwnd_gain"], 1.0, |s| &mut s.cwnd_gain);
-        self.last.t_s = t_s;
+        self.last.t_s = event.t_s;
         self.last.lost = self.lost;
-        if let Some(state) = text_of(data, &["state", "phase"]) {
-            self.enter(t_s, state);
+        if let Some(state) = event.text(&["state", "phase"]) {
+            self.enter(event.t_s, state);
         }
         self.flow.samples.push(self.last);
     }
@@ -331,17 +171,9 @@ mod tests {
     fn events_as_arrays_follow_the_traces_fields() {
         let text = r#"{"qlog_version":"draft-01","traces":[{"configuration":{"time_units":"us"},
             "event_fields":["relative_time","CATEGORY","EVENT_TYPE","DATA"],
-            "events":[["1500","RECOVERY","METRIC_UPDATE",{"cwnd":3000,"bytes_in_flight":1500}]]}]}"#;
-        let flow = &read(text).unwrap().flows[0];
-        assert_eq!((flow.samples[0].t_s, flow.samples[0].cwnd, flow.samples[0].inflight), (0.0015, 3000.0, 1500.0));
-    }
-
-    #[test]
-    fn times_that_count_from_the_event_before_are_summed() {
-        let text = r#"{"traces":[{"common_fields":{"time_format":"delta"},"events":[
-            {"time":5,"name":"recovery:metrics_updated","data":{"cwnd":1}},
-            {"time":5,"name":"recovery:metrics_updated","data":{"cwnd":2}}]}]}"#;
-        assert_eq!(read(text).unwrap().flows[0].samples[1].t_s, 0.01);
+            "events":[["1500","RECOVERY","METRIC_UPDATE",{"cwnd":3000,"bytes_in_flight":1500,"min_rtt":40000}]]}]}"#;
+        let sample = read(text).unwrap().flows[0].samples[0];
+        assert_eq!((sample.t_s, sample.cwnd, sample.inflight, sample.min_rtt_s), (0.0015, 3000.0, 1500.0, 0.04));
     }
 
     #[test]

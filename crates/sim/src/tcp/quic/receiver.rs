@@ -123,7 +123,7 @@ impl Receiver {
         self.in_order_bytes += arrived.in_order;
         self.fresh += 1;
         let is_marked = segment.marks & mark::CE != 0;
-        self.echo_ce |= is_marked;
+        self.ecn.echo |= is_marked;
         let is_full = self.rule.is_none_or(|rule| self.fresh >= rule.packets);
         if !(arrived.is_out_of_order || is_marked || is_full) {
             self.ack_at = self.ack_at.min(now + self.delayed_ack.unwrap_or_default());
@@ -137,7 +137,7 @@ impl Receiver {
     pub(in crate::tcp) fn make_quic_ack(&mut self) -> Option<AckPacket> {
         let (una, sack) = self.quic.as_ref()?.blocks();
         let fresh = std::mem::take(&mut self.fresh);
-        let ece = std::mem::take(&mut self.echo_ce);
+        let ece = std::mem::take(&mut self.ecn.echo);
         Some(AckPacket { una, sack, window: self.window.now, fresh, ece, ..AckPacket::default() })
     }
 }

@@ -1,0 +1,104 @@
+//! The receiver's part of ECN: what its ACKs report, and which of them it hurries. Spec: RFC 3168, RFC 9768; Linux 6.12 and 7.3.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use super::super::packet::mark;
+
+/// ECN of a receiver.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Ecn {
+    is_on: bool,
+    /// Accurate feedback instead of RFC 3168's echo.
+    is_accurate: bool,
+    /// Marked packets so far, for accurate feedback.
+    pub ce: u32,
+    /// Whether its ACKs report congestion: RFC 3168's ECE.
+    pub echo: bool,
+    /// Whether the last packet was marked, for accurate feedback.
+    was_marked: bool,
+    /// True from the first packet with ECT on.
+    has_seen_ect: bool,
+}
+
+/// How a packet hurries the ACKs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hurry {
+    /// Not at all.
+    No,
+    /// It is acknowledged at once.
+    Once,
+    /// It and the next are.
+    Twice,
+}
+
+impl Ecn {
+    pub const fn new(is_on: bool, is_accurate: bool) -> Self {
+        Self { is_on, is_accurate, ce: 0, echo: false, was_marked: false, has_seen_ect: false }
+    }
+
+    /// Notes a packet that is not discarded. Of one below the next expected, RFC 3168's receiver notes CWR alone.
+    pub fn note(&mut self, marks: u8, is_below: bool) -> Hurry {
+        let is_marked = marks & mark::CE != 0;
+        if !self.is_on {
+            return Hurry::No;
+        }
+        if self.is_accurate {
+            // spec: Linux tcp_ecn_received_counters: a change of the codepoint is acknowledged at once.
+            self.ce = self.ce.wrapping_add(u32::from(is_marked));
+            let has_changed = std::mem::replace(&mut self.was_marked, is_marked) != is_marked;
+            return if has_changed { Hurry::Once } else { Hurry::No };
+        }
+        let mut hurry = Hurry::No;
+        // The sender's window may be one segment after a reduction.
+        // spec: Linux tcp_ecn_accept_cwr
+        if marks & mark::CWR != 0 {
+            self.echo = false;
+            hurry = Hurry::Once;
+        }
+        if is_below {
+            return hurry;
+        }
+        // spec: Linux tcp_data_ecn_check; a segment without ECT is probably a retransmission
+        let is_ect = marks & mark::ECT != 0;
+        if is_marked && !self.echo || !is_ect && self.has_seen_ect {
+            hurry = Hurry::Twice;
+        }
+        self.echo |= is_marked;
+        self.has_seen_ect |= is_ect;
+        hurry
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cwr_ends_the_echo_and_is_acknowledged_at_once() {
+        let mut ecn = Ecn::new(true, false);
+        assert_eq!((ecn.note(mark::ECT, false), ecn.echo), (Hurry::No, false));
+        assert_eq!((ecn.note(mark::ECT | mark::CE, false), ecn.echo), (Hurry::Twice, true));
+        assert_eq!((ecn.note(mark::ECT | mark::CE, false), ecn.echo), (Hurry::No, true));
+        assert_eq!((ecn.note(mark::ECT | mark::CWR, false), ecn.echo), (Hurry::Once, false));
+        // Marked again on the way.
+        assert_eq!((ecn.note(mark::ECT | mark::CWR | mark::CE, false), ecn.echo), (Hurry::Twice, true));
+    }
+
+    #[test]
+    fn a_retransmission_without_ect_hurries_two_acks_once_ect_was_seen() {
+        let mut ecn = Ecn::new(true, false);
+        assert_eq!(ecn.note(mark::RETRANSMIT, false), Hurry::No);
+        ecn.note(mark::ECT, false);
+        assert_eq!(ecn.note(mark::RETRANSMIT, false), Hurry::Twice);
+        assert_eq!(Ecn::new(false, false).note(mark::RETRANSMIT, false), Hurry::No);
+    }
+
+    #[test]
+    fn the_mark_of_a_duplicate_counts_for_accurate_feedback_alone() {
+        let mut ecn = Ecn::new(true, false);
+        assert_eq!((ecn.note(mark::ECT | mark::CE, true), ecn.echo), (Hurry::No, false));
+        let mut ecn = Ecn::new(true, true);
+        assert_eq!((ecn.note(mark::ECT | mark::CE, true), ecn.ce), (Hurry::Once, 1));
+        assert_eq!((ecn.note(mark::ECT | mark::CE, false), ecn.ce), (Hurry::No, 2));
+        assert_eq!((ecn.note(mark::ECT, false), ecn.ce, ecn.echo), (Hurry::Once, 2, false));
+    }
+}

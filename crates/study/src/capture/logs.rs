@@ -1,0 +1,192 @@
+//! Figures of a scenario's flows from qlogs of their senders, for a run that was made elsewhere over QUIC.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::io::Read;
+
+use bbrlab_core::{Span, Time};
+use bbrlab_sim::record::result::RunResult;
+use bbrlab_sim::setup::{Setup, Traffic};
+
+use super::flow::Counters;
+use super::qlog::{self, Log, Step};
+use super::result::{Counted, Tally, check_end, of_flows};
+use crate::{Error, Result};
+
+/// Name of the backend in such a result.
+pub const ON: &str = "qlog";
+/// Share of a transfer's size from which it is complete. Ours: without its frames, a packet's data is known to 1 or 2 %.
+const COMPLETE: f64 = 0.97;
+/// Smallest packet that may carry data of a transfer, bytes. Ours: smaller ones are ACKs.
+const DATA_MIN: u64 = 100;
+
+/// One connection within the run.
+#[derive(Clone, Debug, Default)]
+struct Logged {
+    tally: Tally,
+    /// Counters of whole packets at the newest event.
+    counters: Counters,
+    /// Time of the newest event.
+    last: Time,
+}
+
+impl Logged {
+    fn on_event(&mut self, setup: &Setup, start: Time, log: &Log, step: Step) {
+        let Some(begun_ns) = log.flow.first_ns else { return };
+        let at = start + Span::nanos(step.now_ns.saturating_sub(begun_ns));
+        if at > setup.duration {
+            return;
+        }
+        let is_measuring = at > setup.warmup || setup.warmup <= start;
+        if is_measuring {
+            self.tally.before.get_or_insert(self.counters);
+        }
+        let (earlier, now) = (self.counters, log.flow.counters);
+        (self.counters, self.last) = (now, at);
+        if now.sent >= earlier.sent + DATA_MIN {
+            self.tally.sent_ns = step.now_ns;
+        }
+        if now.delivered > earlier.delivered {
+            let bytes = ((now.delivered - earlier.delivered) as f64 * log.data_share()) as u64;
+            self.tally.acked(step.now_ns, at, bytes, step.rtt_ns.map(|rtt_ns| (rtt_ns, is_measuring)));
+        }
+    }
+
+    /// Counts of stream data. A packet's length is that of the UDP payload.
+    fn counted(self, log: &Log, start: Time, traffic: &Traffic) -> Counted {
+        let share = log.data_share();
+        let data = |bytes: u64| (bytes as f64 * share).round() as u64;
+        let finished = match *traffic {
+            Traffic::Size(bytes) if self.counters.delivered as f64 * share >= COMPLETE * bytes as f64 => {
+                let begun_ns = log.flow.first_ns.unwrap_or_default();
+                Some(start + Span::nanos(self.tally.arrived_ns().saturating_sub(begun_ns)))
+            }
+            _ => None,
+        };
+        let whole = self.counters.since(&self.tally.before.unwrap_or_default());
+        let counters =
+            Counters { sent: data(whole.sent), delivered: data(whole.delivered), again: data(whole.again), ..whole };
+        let mss = data(log.flow.mss()).max(1);
+        Counted {
+            counters,
+            mss,
+            wire_ratio: log.flow.wire_ratio() / share.max(f64::EPSILON),
+            tally: self.tally,
+            finished,
+        }
+    }
+}
+
+/// Reads qlogs, made at the senders of the data, of a run of a scenario. Their connections are its flows, in the order of the logs and of
+/// the flows' starts; each begins with its first packet. What the bottleneck alone knows, its load, queue and drops, is not a number.
+///
+/// # Errors
+/// If a log is no qlog or lacks recovery's metrics; if there are more or fewer connections than flows; if a log ends before the run.
+pub fn result<R: Read>(logs: impl IntoIterator<Item = R>, setup: &Setup) -> Result<RunResult> {
+    let mut order: Vec<usize> = (0..setup.flows.len()).collect();
+    order.sort_by_key(|&nth| setup.flows[nth].start);
+    let mut counted: Vec<Option<Counted>> = vec![None; order.len()];
+    let mut found = 0;
+    for from in logs {
+        let flows: Vec<usize> = order.iter().copied().skip(found).collect();
+        let mut seen = vec![Logged::default(); flows.len()];
+        let (connections, _) = qlog::connections(from, |place, log, step| {
+            if let Some((logged, &flow)) = seen.get_mut(place).zip(flows.get(place)) {
+                logged.on_event(setup, setup.flows[flow].start, log, step);
+            }
+        })?;
+        found += connections.len();
+        for ((logged, log), flow) in seen.into_iter().zip(&connections).zip(flows) {
+            if log.flow.counters.delivered == 0 {
+                return Err(Error::NoMetrics);
+            }
+            let (last, flow_of) = (logged.last, &setup.flows[flow]);
+            let one = logged.counted(log, flow_of.start, &flow_of.traffic);
+            if one.finished.is_none() {
+                check_end(setup, last)?;
+            }
+            counted[flow] = Some(one);
+        }
+    }
+    if found != order.len() {
+        return Err(Error::OtherConnections { found, wanted: order.len() });
+    }
+    let counted: Vec<Counted> = counted.into_iter().flatten().collect();
+    Ok(of_flows(setup, ON, &counted))
+}
+
+#[cfg(test)]
+mod tests {
+    use bbrlab_report::export::{Record, qlog};
+    use bbrlab_sim::engine;
+    use bbrlab_sim::record::packets::Tap;
+    use bbrlab_sim::scenario::ScenarioFile;
+    use bbrlab_sim::setup::Capture;
+
+    use super::*;
+
+    /// Setup of a scenario, its simulated result, and its log.
+    fn logged(text: &str) -> (Setup, RunResult, Vec<u8>) {
+        let mut setup = ScenarioFile::from_toml(text, "x").unwrap().resolve(&|_| unreachable!("no trace")).unwrap();
+        setup.capture = Capture::On { limit: usize::MAX, taps: &[Tap::Sender] };
+        let output = engine::run(&setup);
+        let record =
+            Record { setup: &setup, result: &output.result, trace: &output.trace, packets: &output.packets.records };
+        let mut bytes = Vec::new();
+        qlog::sequence(&record, &mut bytes).unwrap();
+        (setup, output.result, bytes)
+    }
+
+    const TWO: &str = "rate = '20mbit'\nrtt = '40ms'\nbuffer = '1bdp'\nloss = '0.2%'\nduration = '12s'\nwarmup = '5s'\n\
+                       sample = '1ms'\nflow = ['cubic', 'bbr1@1s']\n";
+
+    fn is_near(found: f64, truth: f64, share: f64) -> bool {
+        (found / truth - 1.0).abs() < share
+    }
+
+    /// Compares a run's figures with those of its logs.
+    fn compare(found: &RunResult, truth: &RunResult) {
+        assert_eq!((&*found.on, found.seed, found.flows.len()), (ON, truth.seed, truth.flows.len()));
+        for (own, truth) in found.flows.iter().zip(&truth.flows) {
+            let (rtt, wanted) = (own.rtt_ms.as_ref().unwrap(), truth.rtt_ms.as_ref().unwrap());
+            assert_eq!((&own.name, &own.cc), (&truth.name, &truth.cc));
+            assert!(is_near(own.goodput_bps, truth.goodput_bps, 0.01), "{} {}", own.goodput_bps, truth.goodput_bps);
+            // The simulator's log has its metrics at intervals: the RTT of an ACK without a new one counts as well.
+            assert!(is_near(rtt.p50, wanted.p50, 0.02) && is_near(rtt.p95, wanted.p95, 0.02), "{rtt:?} {wanted:?}");
+            let apart = (own.retransmit_ratio - truth.retransmit_ratio).abs();
+            assert!(apart < 3e-4, "{} {}", own.retransmit_ratio, truth.retransmit_ratio);
+        }
+        assert!((found.jain - truth.jain).abs() < 0.005, "{} {}", found.jain, truth.jain);
+        assert!(found.bottleneck.utilisation.is_nan() && found.bottleneck.queue_ms.p50.is_nan());
+    }
+
+    #[test]
+    fn figures_of_a_log_are_those_of_its_run_in_one_file_or_one_for_each_flow() {
+        let (setup, truth, bytes) = logged(TWO);
+        compare(&result([bytes.as_slice()], &setup).unwrap(), &truth);
+        let text = String::from_utf8(bytes).unwrap();
+        let of = |group: &str, other: &str| {
+            let has = |line: &&str| line.contains(group) || !line.contains(other);
+            text.lines().filter(has).map(|line| format!("{line}\n")).collect::<String>()
+        };
+        let (first, second) = ("\"group_id\":\"cubic#0\"", "\"group_id\":\"bbr1#0\"");
+        let logs = [of(first, second), of(second, first)];
+        compare(&result(logs.iter().map(|log| log.as_bytes()), &setup).unwrap(), &truth);
+    }
+
+    #[test]
+    fn logs_of_something_else_are_refused() {
+        let (setup, _, bytes) = logged(TWO);
+        let refused = |logs: &[&[u8]], setup: &Setup| result(logs.iter().copied(), setup).unwrap_err().to_string();
+        assert_eq!(
+            refused(&[&bytes, &bytes], &setup),
+            "it holds 4 connections, and the scenario has 2 flows; capture all of the run's, and no others"
+        );
+        let mut longer = setup.clone();
+        longer.duration += Span::secs(20);
+        assert_eq!(refused(&[&bytes], &longer), "it ends after 12.0 s of 32.0; capture the whole run");
+        let text = "rate = '20mbit'\nrtt = '40ms'\nduration = '2s'\nflow = ['cubic']\n";
+        let setup = ScenarioFile::from_toml(text, "x").unwrap().resolve(&|_| unreachable!("no trace")).unwrap();
+        let event = |name: &str| format!("{{\"time\":1,\"name\":\"quic:{name}\",\"data\":{{}}}}\n");
+        assert!(refused(&[event("packet_sent").as_bytes()], &setup).contains("no packet_sent with recovery's metrics"));
+    }
+}
