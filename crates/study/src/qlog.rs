@@ -53,6 +53,28 @@ impl Event<'_> {
         header.or_else(|| self.number(&["packet_number"])).filter(|number| *number >= 0.0).map(|number| number as u64)
     }
 
+    /// Type of the packet, as in `1RTT`.
+    pub fn packet_type(&self) -> Option<&str> {
+        let header = self.data.get("header").and_then(|header| header.get("packet_type")?.as_str());
+        header.or_else(|| self.text(&["packet_type"]))
+    }
+
+    /// Ranges of packets that its ACK frames acknowledge, both ends included; `None` if it has no ACK frame.
+    pub fn acked_ranges(&self) -> Option<Vec<(u64, u64)>> {
+        let frames = self.data.get("frames")?.as_array()?;
+        let is_ack = |frame: &&Value| {
+            frame.get("frame_type").and_then(Value::as_str).is_some_and(|kind| kind.starts_with("ack"))
+        };
+        let mut ranges =
+            frames.iter().filter(is_ack).filter_map(|frame| frame.get("acked_ranges")?.as_array()).peekable();
+        ranges.peek()?;
+        let ends = |range: &Value| {
+            let (from, to) = (number(range.get(0)).or_else(|| number(Some(range)))?, number(range.get(1)));
+            Some((from as u64, to.unwrap_or(from) as u64))
+        };
+        Some(ranges.flatten().filter_map(ends).collect())
+    }
+
     /// Length of the packet, bytes.
     pub fn packet_bytes(&self) -> Option<u64> {
         let raw = self.data.get("raw").and_then(|raw| number(raw.get("length")));
@@ -68,9 +90,9 @@ impl Event<'_> {
 pub struct Damage {
     /// Its line, from 1.
     pub line: u64,
-    /// Whether nothing follows it: the log is cut off.
+    /// True if nothing follows it: the log is cut off.
     pub is_last: bool,
-    /// What is wrong.
+    /// The fault.
     pub cause: serde_json::Error,
 }
 
@@ -165,7 +187,7 @@ struct Reader<'a> {
     /// Time base of a sequence.
     clock: Clock,
     records: u64,
-    /// Whether a trace or an event was found.
+    /// True if a trace or an event was found.
     has_trace: bool,
 }
 

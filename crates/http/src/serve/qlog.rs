@@ -66,6 +66,18 @@ pub struct Log {
     files: Arc<Mutex<Files>>,
     nth: u64,
     begun: Duration,
+    /// A packet received, until its frames are known.
+    received: Option<Received>,
+}
+
+/// A packet received, with the ranges that it acknowledges.
+#[derive(Debug)]
+struct Received {
+    t_ns: u64,
+    kind: &'static str,
+    number: u64,
+    bytes: u64,
+    acked: Vec<[u64; 2]>,
 }
 
 impl Directory {
@@ -100,9 +112,26 @@ fn warn(error: &io::Error) {
 }
 
 impl Log {
-    fn write(&mut self, meta: &ConnectionMeta, what: impl Fn(&mut Stream<BufWriter<File>>, u64) -> io::Result<()>) {
+    fn since_ns(&self, meta: &ConnectionMeta) -> u64 {
         let since = meta.timestamp.duration_since_start().saturating_sub(self.begun);
-        let t_ns = u64::try_from(since.as_nanos()).unwrap_or(u64::MAX);
+        u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    fn write(&mut self, meta: &ConnectionMeta, what: impl Fn(&mut Stream<BufWriter<File>>, u64) -> io::Result<()>) {
+        self.write_received();
+        let t_ns = self.since_ns(meta);
+        self.write_at(t_ns, what);
+    }
+
+    /// Writes the packet received whose frames are complete.
+    fn write_received(&mut self) {
+        if let Some(Received { t_ns, kind, number, bytes, acked }) = self.received.take() {
+            let packet = Packet { kind, number, bytes: Some(bytes), acked: &acked };
+            self.write_at(t_ns, |file, t_ns| file.packet(t_ns, PacketEvent::Received, packet));
+        }
+    }
+
+    fn write_at(&self, t_ns: u64, what: impl Fn(&mut Stream<BufWriter<File>>, u64) -> io::Result<()>) {
         let mut files = held(&self.files);
         if let Err(error) = files.iter_mut().try_for_each(|file| what(file, t_ns)) {
             warn(&error);
@@ -110,20 +139,26 @@ impl Log {
         }
     }
 
-    fn packet(&mut self, meta: &ConnectionMeta, fate: PacketEvent, header: &PacketHeader, bytes: Option<u64>) {
-        let (kind, number) = match header {
-            PacketHeader::Initial { number, .. } => ("initial", *number),
-            PacketHeader::Handshake { number, .. } => ("handshake", *number),
-            PacketHeader::ZeroRtt { number, .. } => ("0RTT", *number),
-            PacketHeader::OneRtt { number, .. } => ("1RTT", *number),
-            _ => return,
-        };
-        self.write(meta, |file, t_ns| file.packet(t_ns, fate, Packet { kind, number, bytes }));
+    fn packet(&mut self, meta: &ConnectionMeta, fate: PacketEvent, header: &PacketHeader, bytes: u64) {
+        let Some((kind, number)) = kind_and_number(header) else { return };
+        let packet = Packet { kind, number, bytes: Some(bytes), acked: &[] };
+        self.write(meta, |file, t_ns| file.packet(t_ns, fate, packet));
     }
+}
+
+fn kind_and_number(header: &PacketHeader) -> Option<(&'static str, u64)> {
+    Some(match header {
+        PacketHeader::Initial { number, .. } => ("initial", *number),
+        PacketHeader::Handshake { number, .. } => ("handshake", *number),
+        PacketHeader::ZeroRtt { number, .. } => ("0RTT", *number),
+        PacketHeader::OneRtt { number, .. } => ("1RTT", *number),
+        _ => return None,
+    })
 }
 
 impl Drop for Log {
     fn drop(&mut self) {
+        self.write_received();
         finish(&self.files);
         held(&OPEN).remove(&self.nth);
     }
@@ -149,7 +184,7 @@ impl Subscriber for Logs {
         let vantage = if matches!(meta.endpoint_type, EndpointType::Client { .. }) { "client" } else { "server" };
         let begun = meta.timestamp.duration_since_start();
         let nth = BEGUN.fetch_add(1, Ordering::Relaxed);
-        let Some(dir) = &self.0 else { return Log { files: Arc::default(), nth, begun } };
+        let Some(dir) = &self.0 else { return Log { files: Arc::default(), nth, begun, received: None } };
         let mut open = held(&OPEN);
         let files = dir.begin(vantage).unwrap_or_else(|error| {
             warn(&error);
@@ -157,21 +192,32 @@ impl Subscriber for Logs {
         });
         let files = Arc::new(Mutex::new(files));
         open.insert(nth, Arc::clone(&files));
-        Log { files, nth, begun }
+        Log { files, nth, begun, received: None }
     }
 
     fn on_packet_sent(&mut self, log: &mut Log, meta: &ConnectionMeta, event: &events::PacketSent) {
-        log.packet(meta, PacketEvent::Sent, &event.packet_header, Some(event.packet_len as u64));
+        log.packet(meta, PacketEvent::Sent, &event.packet_header, event.packet_len as u64);
     }
 
     fn on_packet_received(&mut self, log: &mut Log, meta: &ConnectionMeta, event: &events::PacketReceived) {
-        log.packet(meta, PacketEvent::Received, &event.packet_header, Some(event.packet_len as u64));
+        log.write_received();
+        let t_ns = log.since_ns(meta);
+        log.received = kind_and_number(&event.packet_header).map(|(kind, number)| {
+            let bytes = event.packet_len as u64;
+            Received { t_ns, kind, number, bytes, acked: Vec::new() }
+        });
+    }
+
+    fn on_ack_range_received(&mut self, log: &mut Log, _: &ConnectionMeta, event: &events::AckRangeReceived) {
+        if let Some(received) = &mut log.received {
+            received.acked.push([*event.ack_range.start(), *event.ack_range.end()]);
+        }
     }
 
     fn on_packet_lost(&mut self, log: &mut Log, meta: &ConnectionMeta, event: &events::PacketLost) {
         // The loss of an MTU probe is no sign of congestion.
         if !event.is_mtu_probe {
-            log.packet(meta, PacketEvent::Lost, &event.packet_header, Some(event.bytes_lost.into()));
+            log.packet(meta, PacketEvent::Lost, &event.packet_header, event.bytes_lost.into());
         }
     }
 
@@ -207,6 +253,7 @@ impl Subscriber for Logs {
     }
 
     fn on_connection_closed(&mut self, log: &mut Log, _: &ConnectionMeta, _: &events::ConnectionClosed) {
+        log.write_received();
         finish(&log.files);
     }
 }

@@ -39,6 +39,8 @@ pub struct Packet<'a> {
     pub number: u64,
     /// Length, if known.
     pub bytes: Option<u64>,
+    /// Ranges of packets that it acknowledges, both ends included.
+    pub acked: &'a [[u64; 2]],
 }
 
 /// Event of a packet.
@@ -149,6 +151,9 @@ fn packet_data(packet: Packet<'_>) -> Value {
     let mut data = json!({ "header": { "packet_type": packet.kind, "packet_number": packet.number } });
     if let Some(bytes) = packet.bytes {
         data["raw"] = json!({ "length": bytes });
+    }
+    if !packet.acked.is_empty() {
+        data["frames"] = json!([{ "frame_type": "ack", "acked_ranges": packet.acked }]);
     }
     data
 }

@@ -9,6 +9,8 @@ use super::signals::{AckSignal, Signals};
 const MSS_DEFAULT: u64 = 1448;
 /// Largest payload of a frame on the wire without offload. Source: jumbo frames.
 const MTU_MAX: u64 = 9000;
+/// Bytes of a SYN with its headers, as Linux sends it.
+const SYN_BYTES: u64 = 74;
 /// Bytes of TCP options in each segment with timestamps.
 const TIMESTAMP_BYTES: u64 = 12;
 /// Pause with nothing in flight from which the sender counts as idle. Ours: longer than a host takes to send.
@@ -289,7 +291,7 @@ impl Flow {
         counters.delivered += delivered.bytes;
         counters.reordered += delivered.reordered;
         counters.extent = counters.extent.max(delivered.extent);
-        let lead = delivered.rtt.map_or(1, |rtt| rtt.lead.div_ceil(mss) as usize);
+        let lead = delivered.rtt.map(|rtt| rtt.lead.div_ceil(mss) as usize);
         let rtt = delivered.rtt.map(|rtt| (rtt.sent_ns, rtt.rtt_ns));
         self.newest_rtt_ns = rtt.map(|(_, rtt_ns)| rtt_ns);
         let signal =
@@ -357,7 +359,7 @@ impl Flow {
         if let Some(signals) = &mut self.signals {
             signals.finish();
             if let Some(rtt_ns) = self.handshake_ns {
-                signals.on_handshake(rtt_ns);
+                signals.on_handshake(rtt_ns, SYN_BYTES);
             }
         }
         if let Some(since) = self.window_full_since.take() {

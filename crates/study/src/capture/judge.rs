@@ -71,14 +71,13 @@ pub fn quantile(values: &mut [(f64, f64)], at: f64) -> Option<f64> {
 }
 
 /// Smallest RTT less the serialisation of what had to pass before the ACK.
-fn base_s(signals: &Signals, serialisation_s: f64) -> Option<f64> {
+fn base_s(signals: &Signals, serialisation_s: f64, mss: f64) -> Option<f64> {
     let known = signals.floor_ns.iter().enumerate().filter(|(_, rtt)| **rtt < u64::MAX);
     let bases = known.map(|(lead, rtt)| {
         let rtt = *rtt as f64 / NANOS;
         // Of a frame whose class is the last, the number of segments is not known.
         let lead = if lead == LEADS - 1 { 1.0 } else { lead as f64 };
-        // A handshake's packet is twenty times shorter than a segment.
-        let lead = if lead == 0.0 { 0.05 } else { lead };
+        let lead = if lead == 0.0 { signals.handshake_bytes as f64 / mss } else { lead };
         (rtt - lead * serialisation_s).max(0.0)
     });
     bases.reduce(f64::min)
@@ -108,7 +107,7 @@ pub fn link(flow: &Flow) -> Option<Link> {
     let (mut rate, mut busy_bytes, mut range) = (lower, 0.0, (lower, lower));
     for _ in 0..ROUNDS {
         let serialisation_s = mss / rate;
-        let base = base_s(signals, serialisation_s)?;
+        let base = base_s(signals, serialisation_s, mss)?;
         let busy = |is_plain: bool| -> Vec<(f64, f64)> {
             let of = |one: &&Chunk| {
                 (one.is_plain || !is_plain) && one.span_ns() > 0 && is_busy(one, base, serialisation_s, mss)
@@ -132,7 +131,7 @@ pub fn link(flow: &Flow) -> Option<Link> {
     }
     // A bound from below would subtract too much.
     let serialisation_s = if is_lower_bound { 0.0 } else { mss / rate };
-    let base_s = base_s(signals, serialisation_s)?;
+    let base_s = base_s(signals, serialisation_s, mss)?;
     Some(Link { rate, serialisation_s, base_s, is_lower_bound, busy_bytes, range })
 }
 

@@ -1,6 +1,8 @@
-//! The path of a QUIC connection from its sender's qlog: packets sent, and recovery's metrics after each ACK.
+//! The path of a QUIC connection from its sender's qlog: packets sent, and the ACKs received; where the log does not list their frames,
+//! recovery's metrics after each ACK.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
+use std::collections::BTreeMap;
 use std::io::Read;
 
 use serde_json::Value;
@@ -20,6 +22,8 @@ const CONNECTIONS_MAX: usize = 1_000;
 const PACKET: u64 = 1200;
 /// Bytes of Ethernet, IPv4 and UDP around a packet.
 const HEADERS: u64 = 42;
+/// Largest time between two packets of a burst. Ours: the stack sends them in one go.
+const BURST_NS: u64 = 5_000;
 /// Bytes of a packet that are not data, where a log does not list its frames: a short header with a connection identifier of eight
 /// bytes and a packet number of two, a STREAM frame's header, the AEAD's tag. Source: RFC 9000 17.3 and 19.8, RFC 9001 5.3.
 const OVERHEAD: u64 = 11 + 6 + 16;
@@ -32,14 +36,32 @@ pub(super) struct Log {
     data: u64,
     events: u64,
     name: String,
-    largest: u64,
-    sent: std::collections::BTreeMap<u64, (u64, u64)>,
+    sent: BTreeMap<Number, Sent>,
+    /// The newest packet.
+    newest: Sent,
     last_rtt_ns: u64,
     in_flight: u64,
     lost_bytes: u64,
+    /// The newest packet declared lost.
+    lost: Number,
+    /// True from the first ACK frame on: the metrics are needless.
+    has_acks: bool,
 }
 
-/// What an event told.
+/// Number space, and the packet's number in it.
+type Number = (u8, u64);
+
+/// A packet in flight.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sent {
+    at_ns: u64,
+    bytes: u64,
+    /// Number of the first packet that was sent at the same time, and bytes from there to the end of this one.
+    first: Number,
+    lead: u64,
+}
+
+/// Time of an event, and its RTT.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Step {
     pub now_ns: u64,
@@ -99,7 +121,8 @@ impl Log {
         match event.kind {
             "packet_sent" => self.on_sent(now_ns, event),
             "packet_lost" => self.on_lost(now_ns, event),
-            "metrics_updated" | "recovery_metrics_updated" => rtt_ns = self.on_metrics(now_ns, event),
+            "packet_received" => rtt_ns = self.on_received(now_ns, event),
+            "metrics_updated" | "recovery_metrics_updated" if !self.has_acks => rtt_ns = self.on_metrics(now_ns, event),
             _ => {}
         }
         Step { now_ns, rtt_ns }
@@ -110,14 +133,20 @@ impl Log {
         let counters = &mut self.flow.counters;
         counters.packets += 1;
         counters.sent = counters.sent.saturating_add(bytes);
-        counters.largest = counters.largest.max(bytes);
+        if bytes > counters.largest {
+            counters.largest = bytes;
+            // RTTs of shorter packets say nothing of these.
+            self.flow.signals.get_or_insert_default().floor_ns.iter_mut().skip(1).for_each(|floor| *floor = u64::MAX);
+        }
         counters.headers = HEADERS;
         self.data = self.data.saturating_add(data_bytes(event, bytes));
         self.flow.first_ns.get_or_insert(now_ns);
         self.flow.signals.get_or_insert_default().on_sent(now_ns, bytes);
-        if let Some(number) = event.packet_number() {
-            self.largest = self.largest.max(number);
-            self.sent.insert(number, (now_ns, bytes));
+        if let Some(number) = number_of(event) {
+            let is_burst = self.newest.lead > 0 && now_ns.saturating_sub(self.newest.at_ns) <= BURST_NS;
+            let (first, before) = if is_burst { (self.newest.first, self.newest.lead) } else { (number, 0) };
+            self.newest = Sent { at_ns: now_ns, bytes, first, lead: before + bytes };
+            self.sent.insert(number, self.newest);
             while self.sent.len() > SENT_MAX {
                 self.sent.pop_first();
             }
@@ -125,14 +154,56 @@ impl Log {
     }
 
     fn on_lost(&mut self, now_ns: u64, event: &Event<'_>) {
-        let Some(number) = event.packet_number() else { return };
-        let (sent_ns, bytes) = self.sent.remove(&number).unwrap_or((now_ns, PACKET));
+        let Some(number) = number_of(event) else { return };
+        self.lost = self.lost.max(number);
+        let unknown = Sent { at_ns: now_ns, bytes: PACKET, first: number, lead: PACKET };
+        let Sent { at_ns: sent_ns, bytes, .. } = self.sent.remove(&number).unwrap_or(unknown);
         self.lost_bytes = self.lost_bytes.saturating_add(bytes);
         self.flow.counters.again = self.flow.counters.again.saturating_add(bytes);
-        let from = number.saturating_mul(PACKET);
+        let from = number.1.saturating_mul(PACKET);
         let (before_ns, after_ns) = (self.last_rtt_ns, self.last_rtt_ns);
         let lost = Lost { sent_ns, from, to: from.saturating_add(PACKET), before_ns, after_ns };
         self.flow.signals.get_or_insert_default().on_lost(&lost, PACKET);
+    }
+
+    /// Packets that an ACK acknowledges for the first time. Returns the RTT of the newest, if it is one of them.
+    fn on_received(&mut self, now_ns: u64, event: &Event<'_>) -> Option<u64> {
+        let ranges = event.acked_ranges()?;
+        self.has_acks = true;
+        let space = space(event);
+        let newest = ranges.iter().map(|range| range.1).max()?;
+        let sent = self.sent.get(&(space, newest)).copied();
+        let mut bytes = 0_u64;
+        for (from, to) in ranges.into_iter().filter(|(from, to)| from <= to) {
+            let acked: Vec<Number> = self.sent.range((space, from)..=(space, to)).map(|(number, _)| *number).collect();
+            bytes += acked.iter().filter_map(|number| self.sent.remove(number)).map(|sent| sent.bytes).sum::<u64>();
+        }
+        if bytes == 0 {
+            return None;
+        }
+        let has_holes = self.sent.range((space, 0)..(space, newest)).next().is_some();
+        let mss = self.flow.mss();
+        // What had to pass before the newest packet is known if all of it arrived.
+        let is_known = |sent: &Sent| {
+            let has_arrived = self.sent.range(sent.first..(space, newest)).next().is_none();
+            sent.lead.is_multiple_of(mss) && has_arrived && self.lost < sent.first
+        };
+        let lead = sent.filter(is_known).map(|sent| (sent.lead / mss) as usize);
+        if let Some(sent) = sent.filter(|_| space != APPLICATION) {
+            let rtt_ns = now_ns.saturating_sub(sent.at_ns).max(1);
+            self.flow.signals.get_or_insert_default().on_handshake(rtt_ns, sent.lead);
+        }
+        let rtt = sent.map(|sent| (sent.at_ns, now_ns.saturating_sub(sent.at_ns).max(1)));
+        self.last_rtt_ns = rtt.map_or(self.last_rtt_ns, |rtt| rtt.1);
+        self.flow.counters.delivered = self.flow.counters.delivered.saturating_add(bytes);
+        self.acked(&AckSignal { now_ns, bytes, rtt, lead, mss, has_holes });
+        rtt.map(|rtt| rtt.1)
+    }
+
+    fn acked(&mut self, signal: &AckSignal) {
+        self.flow.last_ns = signal.now_ns;
+        self.flow.counters.acks += 1;
+        self.flow.signals.get_or_insert_default().on_ack(signal);
     }
 
     /// Recovery's metrics: what is no longer in flight and was not lost has arrived. Returns the RTT if it is new.
@@ -148,14 +219,10 @@ impl Log {
         if bytes == 0 || self.last_rtt_ns == 0 {
             return None;
         }
-        self.flow.last_ns = now_ns;
-        self.flow.counters.acks += 1;
         self.flow.counters.delivered = gone;
         // The newest packet acknowledged left one RTT ago.
         let rtt = rtt_ns.map(|rtt_ns| (now_ns.saturating_sub(rtt_ns), rtt_ns));
-        let mss = self.flow.mss();
-        let signal = AckSignal { now_ns, bytes, rtt, lead: 1, mss, has_holes: false };
-        self.flow.signals.get_or_insert_default().on_ack(&signal);
+        self.acked(&AckSignal { now_ns, bytes, rtt, lead: Some(1), mss: self.flow.mss(), has_holes: false });
         rtt_ns
     }
 
@@ -208,12 +275,24 @@ impl Log {
     }
 }
 
+/// Number space of 0-RTT and 1-RTT packets. Source: RFC 9000 12.3.
+const APPLICATION: u8 = 2;
+
+/// Number space of a packet, or of what it acknowledges.
+fn space(event: &Event<'_>) -> u8 {
+    match event.packet_type() {
+        Some(kind) if kind.eq_ignore_ascii_case("initial") => 0,
+        Some(kind) if kind.eq_ignore_ascii_case("handshake") => 1,
+        _ => APPLICATION,
+    }
+}
+
+fn number_of(event: &Event<'_>) -> Option<Number> {
+    Some((space(event), event.packet_number()?))
+}
+
 /// Bytes of stream data in a packet: those of its frames where the log lists them, else all but headers of a packet after the handshake.
 fn data_bytes(event: &Event<'_>, bytes: u64) -> u64 {
-    let kind = event.data.get("header").and_then(|header| header.get("packet_type")?.as_str());
-    let is_handshake = kind
-        .or_else(|| event.text(&["packet_type"]))
-        .is_some_and(|kind| ["initial", "handshake", "0rtt", "retry"].iter().any(|one| kind.eq_ignore_ascii_case(one)));
     let frames = event.data.get("frames").and_then(Value::as_array);
     let is_stream = |frame: &&Value| frame.get("frame_type").and_then(Value::as_str) == Some("stream");
     let of_frame = |frame: &Value| {
@@ -226,7 +305,7 @@ fn data_bytes(event: &Event<'_>, bytes: u64) -> u64 {
             Some(length) => length,
             None => bytes.saturating_sub(OVERHEAD),
         },
-        None if is_handshake => 0,
+        None if space(event) != APPLICATION => 0,
         None => bytes.saturating_sub(OVERHEAD),
     }
 }

@@ -197,6 +197,8 @@ pub struct Signals {
     pub rtt: Option<Histogram<u64>>,
     /// Smallest RTT by the segments of the frame up to the acknowledged one; class 0 is the handshake.
     pub floor_ns: [u64; LEADS],
+    /// Bytes of the handshake's packet.
+    pub handshake_bytes: u64,
     /// Rates between ACKs.
     pub chunks: Vec<Chunk>,
     chunk: Option<Chunk>,
@@ -222,6 +224,7 @@ impl Default for Signals {
             // 1 µs to 1000 s in two digits, which the constructor accepts.
             rtt: Histogram::new_with_bounds(1, 1_000_000_000, 2).ok(),
             floor_ns: [u64::MAX; LEADS],
+            handshake_bytes: 0,
             chunks: Vec::new(),
             chunk: None,
             chunk_stride: 1,
@@ -246,8 +249,8 @@ pub struct AckSignal {
     pub bytes: u64,
     /// Send time and RTT of the newest data, if unambiguous.
     pub rtt: Option<(u64, u64)>,
-    /// Segments of the frame up to the acknowledged one.
-    pub lead: usize,
+    /// Segments of the frame up to the acknowledged one, if known.
+    pub lead: Option<usize>,
     /// Segment size.
     pub mss: u64,
     /// True if data below selectively acknowledged data is missing.
@@ -266,9 +269,11 @@ impl Signals {
         self.timeline.sent(now_ns, bytes);
     }
 
-    /// Records the RTT of the handshake, whose packets are short.
-    pub fn on_handshake(&mut self, rtt_ns: u64) {
-        self.floor_ns[0] = self.floor_ns[0].min(rtt_ns);
+    /// Records the RTT of the handshake, and the bytes whose serialisation is part of it.
+    pub fn on_handshake(&mut self, rtt_ns: u64, bytes: u64) {
+        if rtt_ns <= self.floor_ns[0] {
+            (self.floor_ns[0], self.handshake_bytes) = (rtt_ns, bytes);
+        }
         self.min_rtt_ns = self.min_rtt_ns.min(rtt_ns);
     }
 
@@ -282,8 +287,10 @@ impl Signals {
                 all.saturating_record_n((rtt_ns / 1000).max(1), segments.max(1));
             }
             self.min_rtt_ns = self.min_rtt_ns.min(rtt_ns);
-            let lead = ack.lead.clamp(1, LEADS - 1);
-            self.floor_ns[lead] = self.floor_ns[lead].min(rtt_ns);
+            if let Some(lead) = ack.lead {
+                let lead = lead.clamp(1, LEADS - 1);
+                self.floor_ns[lead] = self.floor_ns[lead].min(rtt_ns);
+            }
         }
         self.extend_chunk(ack);
     }

@@ -39,7 +39,7 @@ impl<'a> Packets<'a> {
 
     /// Emits the events up to a time: time, event name and data.
     pub fn advance(&mut self, t_ns: u64, dialect: Dialect, mut put: impl FnMut(u64, &'static str, Value)) {
-        let mut put = |at, fate, packet, frames: Option<Value>| {
+        let mut put = |at, fate, packet: Packet<'_>, frames: Option<Value>| {
             let mut data = packet_data(packet);
             if let Some(frames) = frames {
                 data["frames"] = frames;
@@ -64,7 +64,7 @@ impl<'a> Packets<'a> {
                     put(
                         record.t_ns,
                         PacketEvent::Sent,
-                        Packet { kind, number, bytes: Some(record.len.into()) },
+                        Packet { kind, number, bytes: Some(record.len.into()), acked: &[] },
                         Some(frames),
                     );
                 }
@@ -72,9 +72,7 @@ impl<'a> Packets<'a> {
                     let number = self.received;
                     self.received += 1;
                     let acked = self.acked(record);
-                    let frames = json!([{ "frame_type": "ack", "acked_ranges": acked }]);
-                    let frames = (!acked.is_empty()).then_some(frames);
-                    put(record.t_ns, PacketEvent::Received, Packet { kind, number, bytes: None }, frames);
+                    put(record.t_ns, PacketEvent::Received, Packet { kind, number, bytes: None, acked: &acked }, None);
                 }
             }
         }

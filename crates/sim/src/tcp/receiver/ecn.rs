@@ -11,18 +11,18 @@ pub struct Ecn {
     is_accurate: bool,
     /// Marked packets so far, for accurate feedback.
     pub ce: u32,
-    /// Whether its ACKs report congestion: RFC 3168's ECE.
+    /// True if its ACKs report congestion: RFC 3168's ECE.
     pub echo: bool,
-    /// Whether the last packet was marked, for accurate feedback.
+    /// True if the last packet was marked, for accurate feedback.
     was_marked: bool,
     /// True from the first packet with ECT on.
     has_seen_ect: bool,
 }
 
-/// How a packet hurries the ACKs.
+/// Effect of a packet on the time of ACKs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hurry {
-    /// Not at all.
+    /// None.
     No,
     /// It is acknowledged at once.
     Once,
