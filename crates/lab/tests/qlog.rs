@@ -11,7 +11,7 @@ fn a_stream_is_what_both_dialects_readers_take() {
     for dialect in [Dialect::Draft, Dialect::Qvis] {
         let mut bytes = Vec::new();
         let mut log = Stream::begin(&mut bytes, dialect, "client-0", "client").unwrap();
-        let packet = Packet { kind: "1RTT", number: 7, bytes: Some(1200) };
+        let packet = Packet { kind: "1RTT", number: 7, bytes: Some(1200), acked: &[] };
         log.max_datagram_size(0, 1452).unwrap();
         log.packet(1_000_000, PacketEvent::Sent, packet).unwrap();
         let metrics = |cwnd: u64| serde_json::Map::from_iter([("congestion_window".to_owned(), cwnd.into())]);

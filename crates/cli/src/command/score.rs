@@ -13,7 +13,7 @@ use bbrlab_sim::scenario::Backend;
 use bbrlab_stats::plural::counted;
 use clap::Args;
 
-use super::compare::{RESULT, files_in, has_end, paths_in, results_of, stem};
+use super::compare::{RESULT, has_end, paths_in, results_of, stem};
 use crate::grid::{Align, aligned};
 use crate::outputs::{self, Target};
 use crate::progress::Progress;
@@ -23,8 +23,6 @@ use crate::{Error, Verdict, inputs, print};
 
 /// Extensions of captures.
 const CAPTURES: [&str; 2] = ["pcap", "pcapng"];
-/// Extensions of qlogs.
-const LOGS: [&str; 2] = ["qlog", "sqlog"];
 /// Default number of seeds.
 const REPEAT: u32 = 3;
 /// Columns in front of the algorithms.
@@ -137,7 +135,7 @@ fn folder_of(text: &str) -> Option<(&str, &str)> {
 fn results(folder: &Path, plan: &Plan) -> Result<Results, Error> {
     let ids = plan.case_ids();
     let mut results = Results::new();
-    let is_known = |path: &Path| path.is_dir() || has_end(path, &[&[RESULT][..], &CAPTURES, &LOGS].concat());
+    let is_known = |path: &Path| path.is_dir() || is_log(path) || has_end(path, &[&[RESULT][..], &CAPTURES].concat());
     for path in paths_in(folder, is_known)? {
         let name = if path.is_dir() {
             path.file_name().unwrap_or_default().to_string_lossy().into_owned()
@@ -155,6 +153,11 @@ fn results(folder: &Path, plan: &Plan) -> Result<Results, Error> {
     Ok(results)
 }
 
+/// True for a qlog. Of a connection's two, `bbrlab serve --qlog` writes a sequence and a document, it is the sequence.
+fn is_log(path: &Path) -> bool {
+    has_end(path, &["sqlog"]) || has_end(path, &["qlog"]) && !path.with_extension("sqlog").exists()
+}
+
 /// Result of a case from a capture, a qlog, or a folder of qlogs. Its seed is the number at the end of the name, or 1.
 fn recorded(plan: &Plan, id: &str, rest: &str, path: &Path) -> Result<Vec<RunResult>, Error> {
     let digits = rest.len() - rest.trim_end_matches(|last: char| last.is_ascii_digit()).len();
@@ -165,7 +168,7 @@ fn recorded(plan: &Plan, id: &str, rest: &str, path: &Path) -> Result<Vec<RunRes
     let found = if has_end(path, &CAPTURES) {
         plan.captured(id, seed, open(path)?)
     } else {
-        let logs = if path.is_dir() { files_in(path, &LOGS)? } else { vec![path.to_owned()] };
+        let logs = if path.is_dir() { paths_in(path, is_log)? } else { vec![path.to_owned()] };
         let logs: Vec<_> = logs.iter().map(|log| open(log)).collect::<Result<_, _>>()?;
         plan.logged(id, seed, logs)
     };
