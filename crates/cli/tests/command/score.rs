@@ -59,3 +59,23 @@ fn parameters_of_an_algorithm_reach_its_runs_and_the_page_is_written() {
     assert_ne!(means[0]["mean"], means[1]["mean"]);
     assert!(fs::read_to_string(dir.0.join("page.html")).unwrap().contains("Protection against high packet loss"));
 }
+
+/// The two logs of a run, sequence and document, in a folder of its case count once, and give its own score.
+#[test]
+fn a_folder_of_qlogs_scores_as_the_run_that_wrote_them() {
+    let dir = Dir::new("score-qlogs");
+    let of = ["--criterion", "6.1"];
+    assert!(dir.bbrlab(&[&["score", "bbr3", "--cases", "cases"][..], &of].concat()).status.success());
+    fs::create_dir_all(dir.0.join("results/6.1-1-1")).unwrap();
+    assert!(dir.bbrlab(&["run", "cases/6.1-1.toml", "--qlog", "results/6.1-1-1/", "--quiet"]).status.success());
+    assert_eq!(fs::read_dir(dir.0.join("results/6.1-1-1")).unwrap().count(), 2);
+    let args = ["score", "mine=results", "bbr3", "--compare", "cubic", "--repeat", "1", "--json", "-"];
+    let card = json(&dir, &[&args[..], &of].concat());
+    let score_of = |name: &str| {
+        let runs = card["criteria"][0]["cases"][0]["runs"].as_array().unwrap();
+        let run = runs.iter().find(|run| run["algorithm"] == name).unwrap();
+        run["values"][0][0].as_f64().unwrap()
+    };
+    let ratio = score_of("mine") / score_of("bbr3");
+    assert!((ratio - 1.0).abs() < 0.01, "{ratio}");
+}
