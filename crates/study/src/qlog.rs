@@ -11,6 +11,8 @@ use crate::{Error, Result};
 
 /// Longest line of a sequence, and largest document. Ours: a document is held in memory as a whole.
 const LINE_MAX: u64 = 1 << 26;
+/// Largest length of a packet, bytes: a longer one is damage. Source: RFC 768, a length of 16 bits.
+pub(crate) const PACKET_MAX: u64 = 65_535;
 /// A millisecond in seconds: qlog's default unit of time.
 const MS: f64 = 1e-3;
 /// A microsecond in seconds: the unit of times where `time_units` is `us`, until draft-02.
@@ -81,7 +83,7 @@ impl Event<'_> {
         raw.or_else(|| number(self.data.get("header")?.get("packet_size")))
             .or_else(|| self.number(&["packet_size"]))
             .filter(|bytes| *bytes >= 0.0)
-            .map(|bytes| bytes as u64)
+            .map(|bytes| (bytes as u64).min(PACKET_MAX))
     }
 }
 

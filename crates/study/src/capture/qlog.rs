@@ -298,7 +298,7 @@ fn data_bytes(event: &Event<'_>, bytes: u64) -> u64 {
     let of_frame = |frame: &Value| {
         let raw = frame.get("raw");
         let length = frame.get("length").or_else(|| raw?.get("payload_length"));
-        length.and_then(Value::as_u64)
+        length.and_then(Value::as_u64).map(|length| length.min(qlog::PACKET_MAX))
     };
     match frames {
         Some(frames) => match frames.iter().filter(is_stream).map(of_frame).sum() {
@@ -307,5 +307,24 @@ fn data_bytes(event: &Event<'_>, bytes: u64) -> u64 {
         },
         None if space(event) != APPLICATION => 0,
         None => bytes.saturating_sub(OVERHEAD),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_beyond_any_packet_do_not_overflow() {
+        let sent = |number: u64| {
+            format!(
+                "{{\"time\":1,\"name\":\"quic:packet_sent\",\"data\":{{\"header\":{{\"packet_number\":{number}}},\
+                 \"raw\":{{\"length\":18446744073709551615}},\"frames\":[{{\"frame_type\":\"stream\",\"length\":18446744073709551615}},\
+                 {{\"frame_type\":\"stream\",\"length\":18446744073709551615}}]}}}}\n"
+            )
+        };
+        let text = [sent(0), sent(1), sent(2)].concat();
+        let (logs, is_cut) = connections(text.as_bytes(), |_, _, _| ()).unwrap();
+        assert_eq!((logs.len(), logs[0].flow.counters.sent, is_cut), (1, 3 * 65_535, false));
     }
 }
