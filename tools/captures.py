@@ -7,7 +7,7 @@ Usage: captures.py [--on uml|kernel|quic|sim] [--paths N] [--seed N] [--jobs N] 
   --on uml      Linux in virtual time, pcapng of the sender (default); kernel: this host's, in real time, with root; sim: the simulator
   --on quic     `bbrlab serve` and `get` over the link in virtual time, qlog of the server
   --paths N     number of paths (60)
-  --seed N      of the draw; nothing in `path` was chosen on any of this tool's draws (1)
+  --seed N      of the draw (1); rules of `path` were chosen on draw 1 over uml and quic, none on others
   --jobs N      runs at a time (2; 1 with kernel)
   --keep DIR    keep scenarios, captures and results there
 Exit status: 0 if the counts are within the limits, 1 if not or a run failed, 2 for wrong arguments.
@@ -178,8 +178,15 @@ def one(path, on, folder):
     return compare(path, *run)
 
 
+class Parser(argparse.ArgumentParser):
+    """Refuses wrong arguments in one line."""
+
+    def error(self, message):
+        self.exit(2, f"captures: {message}\n")
+
+
 def main():
-    parser = argparse.ArgumentParser(usage=__doc__)
+    parser = Parser(usage=__doc__)
     parser.add_argument("--on", choices=sorted(FLOWS), default="uml")
     parser.add_argument("--paths", type=int, default=60)
     parser.add_argument("--seed", type=int, default=1)
@@ -188,6 +195,8 @@ def main():
     args = parser.parse_args()
     if args.paths < 1 or args.jobs < 1:
         parser.error("--paths, --jobs: write at least 1")
+    if not os.access(BBRLAB, os.X_OK):
+        parser.error(f"{BBRLAB}: no such command; make build writes it, or set BBRLAB")
     with tempfile.TemporaryDirectory() as scratch:
         base = (args.keep or pathlib.Path(scratch)).absolute()
         paths = [draw(args.seed, nth, FLOWS[args.on]) for nth in range(args.paths)]
