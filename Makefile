@@ -36,14 +36,20 @@ RUN_FEATURES := $(if $(wildcard $(dir $(RELEASE))deps/libparquet-*),$(FEATURES),
 # One selection of packages for each set of features, so that no two steps build anything twice.
 # The Python extension needs Python's headers: `make python` builds and tests it.
 WORKSPACE := --workspace --exclude bbrlab-py
-TEST := cargo test --locked $(WORKSPACE)
-TEST_FULL := $(TEST) $(FEATURES)
+# The features of all steps that do not need more; CI compiles with all of them, once, and `make features` checks the others.
+SET := $(if $(CI),$(FEATURES))
+OTHERS := $(if $(CI),,$(FEATURES))
+TEST := cargo test --locked $(WORKSPACE) $(SET)
+TEST_OTHERS := cargo test --locked $(WORKSPACE) $(OTHERS)
+TEST_FULL := cargo test --locked $(WORKSPACE) $(FEATURES)
 # Crates whose unit tests are the same with these features.
 SAME := core sim lab replay report stats study web
-# Integration tests that the features change, but those of REST_STEPS' own; `backend`, of QUIC, takes as long as all others.
-FULL_TESTS := ab bad_input command emulate record serve tune watch
-# All integration tests that need no feature.
-PLAIN_TESTS := $(filter-out backend differential host tune,$(sort $(basename $(notdir $(wildcard crates/*/tests/*.rs))) \
+# Integration tests that the features change, but those of REST_STEPS' own.
+CHANGED_TESTS := ab bad_input command emulate record serve watch
+# Those that are there with every feature alone; `backend`, of QUIC, takes as long as all others.
+FULL_TESTS := backend tune
+# All others.
+PLAIN_TESTS := $(filter-out $(FULL_TESTS) differential host,$(sort $(basename $(notdir $(wildcard crates/*/tests/*.rs))) \
     $(notdir $(patsubst %/main.rs,%,$(wildcard crates/*/tests/*/main.rs)))))
 
 # The catalogue's page, values and text; steps that need them share them as long as the command is older.
@@ -54,7 +60,7 @@ REPRODUCED = [ out/catalogue.txt -nt $(CHECKED) ] || { $(REPRODUCE); } || [ $$? 
 MUTANTS := CARGO_PROFILE_TEST_OPT_LEVEL=0 nice cargo mutants --iterate -p bbrlab-core -j1 -o out \
     $(foreach file,bbr1/*.rs bbr3/*.rs cubic.rs hystart.rs minmax.rs sampler.rs shared.rs wide.rs,-f 'crates/core/src/$(file)')
 
-.PHONY: help setup run test ci ci-rest build checked clean uml uml-newer lint-fuzz validate-l4s picture mutants spec-mutants golden-update wheel quic peers tests-unit tests-integration tests-doc features-backend features-others dash lag host-long kernels-long kernels-aarch64 chance fresh workflows grafana web web-long site semver release release-check \
+.PHONY: help setup run test ci ci-rest build checked clean uml uml-newer lint-fuzz validate-l4s picture mutants spec-mutants golden-update wheel quic peers tests-unit tests-integration tests-doc features-changed features-alone dash lag host-long kernels-long kernels-aarch64 chance fresh workflows grafana web web-long site semver release release-check \
     $(TEST_STEPS) $(REST_STEPS)
 
 help: ## this list
@@ -94,7 +100,7 @@ build: ## the command, at target/release/bbrlab
 
 # The command as the tests have it. `cargo build --workspace` and `cargo test --workspace` share what they build.
 checked:
-	@cargo build --quiet --locked $(WORKSPACE) --bin bbrlab
+	@cargo build --quiet --locked $(WORKSPACE) --bin bbrlab $(SET)
 
 # The same with every feature.
 checked-full:
@@ -111,9 +117,8 @@ workflows: ## GitHub's workflows, by actionlint
 	@tools/setup.sh workflows
 	tools/workflows.sh
 
-# In CI with every feature: those that `make features` would check again.
 lint: ## clippy without a warning, on every target
-	cargo clippy --quiet --locked $(WORKSPACE) --all-targets $(if $(CI),$(FEATURES)) -- -D warnings
+	cargo clippy --quiet --locked $(WORKSPACE) --all-targets $(SET) -- -D warnings
 
 touches: ## what an algorithm, a key and a measure take: added to a copy, which builds; the files touched are counted
 	python3 tools/touches.py
@@ -123,7 +128,7 @@ BESIDE = @$(MAKE) --no-print-directory -j2 -Otarget
 
 tests: ## unit, doc, property and command tests
 	$(TEST) --quiet --no-run --lib --bins --tests
-	$(BESIDE) tests-unit tests-integration tests-doc
+	$(BESIDE) tests-unit tests-integration tests-doc $(if $(CI),features-alone)
 
 tests-unit:
 	$(TEST) --quiet --no-fail-fast --lib --bins
@@ -135,17 +140,17 @@ tests-doc:
 	$(TEST) --quiet --doc
 
 features: ## the same for QUIC, BPF, tune and what make run builds: clippy on each set of features; tests of what the sets add
-	$(if $(CI),,cargo clippy --quiet --locked $(WORKSPACE) --all-targets $(FEATURES) -- -D warnings)
+	$(if $(CI),,cargo clippy --quiet --locked $(WORKSPACE) --all-targets $(OTHERS) -- -D warnings)
 	cargo clippy --quiet --locked -p bbrlab --no-default-features -- -D warnings
-	$(TEST_FULL) --quiet --no-run --lib --bins $(SAME:%=--exclude bbrlab-%)
-	$(TEST_FULL) --quiet --no-run $(FULL_TESTS:%=--test %) --test backend
-	$(BESIDE) features-backend features-others
+	$(TEST_OTHERS) --quiet --no-run --lib --bins $(SAME:%=--exclude bbrlab-%)
+	$(TEST_OTHERS) --quiet --no-run $(CHANGED_TESTS:%=--test %) $(if $(CI),,$(FULL_TESTS:%=--test %))
+	$(BESIDE) features-changed $(if $(CI),,features-alone)
 
-features-backend:
-	$(TEST_FULL) --quiet --test backend
+features-changed:
+	$(TEST_OTHERS) --quiet --no-fail-fast --lib --bins $(SAME:%=--exclude bbrlab-%)
+	$(TEST_OTHERS) --quiet --no-fail-fast $(CHANGED_TESTS:%=--test %)
 
-features-others:
-	$(TEST_FULL) --quiet --no-fail-fast --lib --bins $(SAME:%=--exclude bbrlab-%)
+features-alone:
 	$(TEST_FULL) --quiet --no-fail-fast $(FULL_TESTS:%=--test %)
 
 package: ## core as crates.io gets it passes its tests outside the workspace
