@@ -77,6 +77,13 @@ impl Event<'_> {
         Some(ranges.flatten().filter_map(ends).collect())
     }
 
+    /// Time for which the receiver held back the ACK, seconds. None in a log with microseconds: picoquic writes the frame's own units there.
+    pub fn ack_delay_s(&self) -> Option<f64> {
+        let frames = self.data.get("frames")?.as_array()?;
+        let delay = frames.iter().find_map(|frame| number(frame.get("ack_delay")))?;
+        (self.unit_s == MS && delay >= 0.0).then_some(delay * MS)
+    }
+
     /// Length of the packet, bytes.
     pub fn packet_bytes(&self) -> Option<u64> {
         let raw = self.data.get("raw").and_then(|raw| number(raw.get("length")));

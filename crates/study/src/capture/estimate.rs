@@ -22,7 +22,7 @@ pub enum Vantage {
 pub struct RateEstimate {
     /// Bits of frames per second.
     pub bps: f64,
-    /// Range in which the middle four fifths of its samples lie.
+    /// Range in which the middle four fifths of its samples lie; the rate itself where there are none.
     pub range_bps: (f64, f64),
     /// True if the bottleneck was never busy for long enough: the link may be faster.
     pub is_lower_bound: bool,

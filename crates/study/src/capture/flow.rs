@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::headers::{Segment, flag};
+use super::loss::Step;
 use super::scoreboard::{Scoreboard, Unwrapped};
 use super::signals::{AckSignal, Signals};
 
@@ -123,6 +124,8 @@ pub struct Flow {
     pub signals: Option<Box<Signals>>,
     /// Counters.
     pub counters: Counters,
+    /// The first packets in the order of their sending, where a log has them.
+    pub steps: Vec<Step>,
     /// Options of the data's sender.
     pub own: Announced,
     /// Options of its receiver.

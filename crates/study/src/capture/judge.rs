@@ -4,6 +4,7 @@
 use super::estimate::{BufferEstimate, RateEstimate, RttEstimate};
 use super::flow::Flow;
 use super::loss::Losses;
+use super::queue::Served;
 use super::signals::{Chunk, LEADS, Signals};
 
 /// Waiting time from which a packet was queued, in serialisation times and as a share of the base RTT. Ours: one packet in
@@ -40,8 +41,10 @@ pub struct Link {
     pub is_lower_bound: bool,
     /// Payload bytes of busy chunks.
     pub busy_bytes: f64,
-    /// Tenth and ninetieth percentile of the chunks' rates.
+    /// Tenth and ninetieth percentile of the chunks' rates; the rate where the queue was computed.
     pub range: (f64, f64),
+    /// Agreement of the times of ACKs with the computed queue, where there is one.
+    pub agreement: Option<f64>,
 }
 
 impl Link {
@@ -132,7 +135,24 @@ pub fn link(flow: &Flow) -> Option<Link> {
     // A bound from below would subtract too much.
     let serialisation_s = if is_lower_bound { 0.0 } else { mss / rate };
     let base_s = base_s(signals, serialisation_s, mss)?;
-    Some(Link { rate, serialisation_s, base_s, is_lower_bound, busy_bytes, range })
+    Some(Link { rate, serialisation_s, base_s, is_lower_bound, busy_bytes, range, agreement: None })
+}
+
+/// Link by the queue that was computed.
+pub fn served(flow: &Flow, served: &Served) -> Link {
+    let (mss, wire) = (flow.mss() as f64, flow.wire_ratio());
+    let serialisation_s = mss * wire / served.rate;
+    // The handshake finds an idle link, even if the data never does.
+    let floor_s = flow.signals.as_deref().and_then(|signals| base_s(signals, serialisation_s, mss));
+    Link {
+        rate: served.rate / wire,
+        serialisation_s,
+        base_s: floor_s.map_or(served.base_s, |floor_s| floor_s.min(served.base_s)),
+        is_lower_bound: false,
+        busy_bytes: flow.counters.delivered as f64,
+        range: (served.rate / wire, served.rate / wire),
+        agreement: Some(served.agreement),
+    }
 }
 
 /// Bytes delivered per second over the whole connection.
@@ -147,7 +167,12 @@ pub fn rate(flow: &Flow, link: &Link) -> RateEstimate {
     let share = 100.0 * link.busy_bytes / (flow.counters.delivered as f64).max(1.0);
     let sampled: f64 = flow.signals.iter().flat_map(|own| &own.chunks).map(|chunk| chunk.bytes as f64).sum();
     let busy = 100.0 * link.busy_bytes / sampled.max(1.0);
-    let from = if link.is_lower_bound {
+    let from = if let Some(agreement) = link.agreement {
+        format!(
+            "a queue computed from the times of packets: the times of ACKs agree with it by {:.0} %",
+            100.0 * agreement
+        )
+    } else if link.is_lower_bound {
         "the fastest twentieth of the ACKs; the bottleneck was never busy for long, so the link may be faster"
             .to_owned()
     } else if busy - share > 1.0 {
@@ -188,7 +213,7 @@ pub fn buffer(flow: &Flow, link: &Link, losses: &Losses) -> Option<BufferEstimat
     if link.is_lower_bound {
         return None;
     }
-    let all = flow.signals.as_ref()?.rtt.as_ref()?;
+    let all = flow.signals.as_ref()?.waits()?;
     let (queue_s, is_lower_bound, from) = match losses.full_s {
         Some(full_s) => (full_s, false, "the waiting time of data sent just before data that the full queue dropped"),
         None => {

@@ -8,7 +8,7 @@ use bbrlab_sim::record::result::RunResult;
 use bbrlab_sim::setup::{Setup, Traffic};
 
 use super::flow::Counters;
-use super::qlog::{self, Log, Step};
+use super::qlog::{self, Log, Moment};
 use super::result::{Counted, Tally, check_end, of_flows};
 use crate::{Error, Result};
 
@@ -30,9 +30,9 @@ struct Logged {
 }
 
 impl Logged {
-    fn on_event(&mut self, setup: &Setup, start: Time, log: &Log, step: Step) {
+    fn on_event(&mut self, setup: &Setup, start: Time, log: &Log, moment: Moment) {
         let Some(begun_ns) = log.flow.first_ns else { return };
-        let at = start + Span::nanos(step.now_ns.saturating_sub(begun_ns));
+        let at = start + Span::nanos(moment.now_ns.saturating_sub(begun_ns));
         if at > setup.duration {
             return;
         }
@@ -43,11 +43,11 @@ impl Logged {
         let (earlier, now) = (self.counters, log.flow.counters);
         (self.counters, self.last) = (now, at);
         if now.sent >= earlier.sent + DATA_MIN {
-            self.tally.sent_ns = step.now_ns;
+            self.tally.sent_ns = moment.now_ns;
         }
         if now.delivered > earlier.delivered {
             let bytes = ((now.delivered - earlier.delivered) as f64 * log.data_share()) as u64;
-            self.tally.acked(step.now_ns, at, bytes, step.rtt_ns.map(|rtt_ns| (rtt_ns, is_measuring)));
+            self.tally.acked(moment.now_ns, at, bytes, moment.rtt_ns.map(|rtt_ns| (rtt_ns, is_measuring)));
         }
     }
 
@@ -89,9 +89,9 @@ pub fn result<R: Read>(logs: impl IntoIterator<Item = R>, setup: &Setup) -> Resu
     for from in logs {
         let flows: Vec<usize> = order.iter().copied().skip(found).collect();
         let mut seen = vec![Logged::default(); flows.len()];
-        let (connections, _) = qlog::connections(from, |place, log, step| {
+        let (connections, _) = qlog::connections(from, |place, log, moment| {
             if let Some((logged, &flow)) = seen.get_mut(place).zip(flows.get(place)) {
-                logged.on_event(setup, setup.flows[flow].start, log, step);
+                logged.on_event(setup, setup.flows[flow].start, log, moment);
             }
         })?;
         found += connections.len();

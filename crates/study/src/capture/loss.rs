@@ -24,6 +24,10 @@ const STEADY: f64 = 0.6;
 /// Rates tried for the tokens, as shares of the rate between the losses, and their ratio. Ours: tokens that overflow a
 /// small bucket are lost to the flow.
 const TOKEN_RATES: (f64, f64, f64) = (0.9, 3.0, 1.01);
+/// The same where each packet is known, and the number of depths tried. Ours: then a bucket of the right rate has one level at all losses.
+const EXACT_RATES: (f64, f64, f64) = (0.9, 3.0, 1.001);
+const EXACT_STEADY: f64 = 0.2;
+const EXACT_DEPTHS: u32 = 16;
 /// Share of the best excess from which a rate is as good; the steadiest level at the losses decides. Ours.
 const AS_GOOD: f64 = 0.9;
 /// Windows into which the time between first and last loss is divided, and the fewest of them with losses, to look for a policer that
@@ -101,6 +105,18 @@ pub fn judge(flow: &Flow, link: &Link) -> Losses {
     }
     let others = total - own;
     if others >= KIND_SHARE * total && !rest.is_empty() {
+        // What the queue dropped had passed the policer.
+        let dropped = |step: &Step| step.lost > 0.0 && queue.is_full_at(link.queue_s(step.rtt_s));
+        let passed = |step: &Step| Step { passed: step.passed + step.lost, lost: 0.0, weight: 0.0, ..*step };
+        let steps: Vec<Step> = flow.steps.iter().map(|step| if dropped(step) { passed(step) } else { *step }).collect();
+        if !tail.is_empty()
+            && let Some(policer) = policer(&rest, &steps, flow, link)
+        {
+            losses.kinds.push(estimate(LossKind::Policer, others, &rest, flow, EMPTY.to_owned()));
+            losses.policer = Some(policer);
+            losses.kinds.sort_by(|a, b| b.episodes.total_cmp(&a.episodes));
+            return losses;
+        }
         let kind = others_kind(&rest);
         let basis = match kind {
             LossKind::Burst => "losses at any waiting time, several segments in a row",
@@ -146,14 +162,14 @@ impl QueueTest {
         let mut at_losses: Vec<(f64, f64)> =
             episodes.iter().filter_map(|one| one.queue_s).map(|queue_s| (queue_s, 1.0)).collect();
         let highest = quantile(&mut at_losses, 0.9).unwrap_or(0.0);
-        let usual = signals.rtt.as_ref().map_or(0.0, |all| link.queue_s(all.value_at_quantile(0.995) as f64 / 1e6));
+        let usual = signals.waits().map_or(0.0, |all| link.queue_s(all.value_at_quantile(0.995) as f64 / 1e6));
         // A queue drops at its fullest: waiting times next to its drops are no less than all others.
         let full_s = if highest > 0.0 { highest.max(usual.min(1.5 * highest)) } else { usual };
         let can_be_full = !link.is_lower_bound && full_s >= link.full_min_s();
         let known = at_losses.len() as f64;
         let high = at_losses.iter().filter(|one| one.0 >= FULL_SHARE * full_s).count() as f64;
         let limit_us = 1e6 * (link.base_s + link.serialisation_s + FULL_SHARE * full_s);
-        let chance = signals.rtt.as_ref().map_or(0.0, |all| 1.0 - all.quantile_below(limit_us as u64));
+        let chance = signals.waits().map_or(0.0, |all| 1.0 - all.quantile_below(limit_us as u64));
         let tail_share = if known == 0.0 || !can_be_full {
             0.0
         } else if chance > 0.9 {
@@ -169,9 +185,11 @@ impl QueueTest {
     }
 
     fn is_full(&self, episode: &Episode<'_>) -> bool {
-        self.can_be_full
-            && self.tail_episodes > 0.5
-            && episode.queue_s.is_some_and(|queue_s| queue_s >= FULL_SHARE * self.full_s)
+        episode.queue_s.is_some_and(|queue_s| self.is_full_at(queue_s))
+    }
+
+    fn is_full_at(&self, queue_s: f64) -> bool {
+        self.can_be_full && self.tail_episodes > 0.5 && queue_s >= FULL_SHARE * self.full_s
     }
 
     /// Waiting time at the drops: the median over all runs, which leaves out the first ones of an episode.
@@ -207,6 +225,9 @@ fn others_kind(rest: &[&Episode<'_>]) -> LossKind {
     if long as f64 >= BURST_SHARE * runs.len() as f64 { LossKind::Burst } else { LossKind::Random }
 }
 
+/// Basis of a policer that was found by its bucket.
+const EMPTY: &str = "a token bucket of its rate, empty at the losses and not elsewhere";
+
 /// The policer that explains the losses, and the basis.
 fn policed(
     episodes: &[&Episode<'_>],
@@ -214,12 +235,9 @@ fn policed(
     flow: &Flow,
     link: &Link,
 ) -> Option<(PolicerEstimate, &'static str)> {
-    let idle = || {
-        Some((
-            policer(episodes, timeline, flow, link)?,
-            "a token bucket of its rate, empty at the losses and not elsewhere",
-        ))
-    };
+    let bins = if flow.steps.is_empty() { steps_of(timeline) } else { Vec::new() };
+    let steps = if flow.steps.is_empty() { &bins } else { &flow.steps };
+    let idle = || Some((policer(episodes, steps, flow, link)?, EMPTY));
     let busy = || Some((busy_policer(timeline, flow, link)?, "however much was sent, the same passed"));
     idle().or_else(busy)
 }
@@ -242,8 +260,7 @@ fn busy_policer(timeline: &Timeline, flow: &Flow, link: &Link) -> Option<Policer
     let (tokens, deviation) = even_passage(&windows, flow.mss() as f64)?;
     let rate = tokens / (timeline.width_ns as f64 / NANOS);
     let is_slower = link.is_lower_bound || rate < 0.97 * link.rate;
-    let bytes = |of: fn(&(u32, u32)) -> u32| bins.iter().map(move |bin| f64::from(of(bin))).collect::<Vec<f64>>();
-    let depth = bucket(&bytes(|bin| bin.0.saturating_sub(bin.1)), &bytes(|bin| bin.1), tokens)?.depth;
+    let depth = bucket(&steps_of(timeline), rate, false)?.depth;
     let wire = flow.wire_ratio();
     is_slower.then(|| PolicerEstimate {
         bps: 8.0 * rate * wire,
@@ -294,24 +311,24 @@ fn even_passage(windows: &[Window], mss: f64) -> Option<(f64, f64)> {
 /// The idea is that of Flach et al., "An Internet-Wide Analysis of Traffic Policing" (SIGCOMM 2016), section 3: between
 /// losses a policed flow carries what its tokens permit, so a bucket simulated at that rate is empty when packets are
 /// lost, and not when they pass. Here the level is computed over bins of time, for several rates.
-fn policer(rest: &[&Episode<'_>], timeline: &Timeline, flow: &Flow, link: &Link) -> Option<PolicerEstimate> {
+fn policer(rest: &[&Episode<'_>], steps: &[Step], flow: &Flow, link: &Link) -> Option<PolicerEstimate> {
     if rest.len() < EPISODES_MIN {
         return None;
     }
-    let passed: Vec<f64> = timeline.bins.iter().map(|(sent, lost)| f64::from(sent.saturating_sub(*lost))).collect();
-    let lost: Vec<f64> = timeline.bins.iter().map(|(_, lost)| f64::from(*lost)).collect();
-    let (first, last) = (lost.iter().position(|bytes| *bytes > 0.0)?, lost.iter().rposition(|bytes| *bytes > 0.0)?);
-    let width_s = timeline.width_ns as f64 / NANOS;
-    let between = (last - first) as f64 * width_s;
-    if between <= 0.0 {
+    let (first, last) =
+        (steps.iter().position(|step| step.lost > 0.0)?, steps.iter().rposition(|step| step.lost > 0.0)?);
+    let between = &steps[first..last];
+    let (passed, time) = between.iter().fold((0.0, 0.0), |sum, step| (sum.0 + step.passed, sum.1 + step.after_s));
+    if time <= 0.0 || passed <= 0.0 {
         return None;
     }
-    let rate = passed[first..last].iter().sum::<f64>() / between;
+    let rate = passed / time;
     let mss = flow.mss() as f64;
-    let (low, high, ratio) = TOKEN_RATES;
+    let is_exact = !flow.steps.is_empty();
+    let (low, high, ratio) = if is_exact { EXACT_RATES } else { TOKEN_RATES };
     let most = if link.is_lower_bound { high * rate } else { (high * rate).min(link.rate) };
     let tried = std::iter::successors(Some(low * rate), |rate| Some(rate * ratio)).take_while(|rate| *rate <= most);
-    let scored = tried.filter_map(|rate| Some((rate, bucket(&passed, &lost, rate * width_s)?)));
+    let scored = tried.filter_map(|rate| Some((rate, bucket(steps, rate, is_exact)?)));
     let scored: Vec<(f64, Bucket)> = scored.filter(|(_, bucket)| bucket.depth >= DEPTH_SEGMENTS * mss).collect();
     let best = scored.iter().map(|one| one.1.excess).reduce(f64::max)?;
     let good = scored.iter().filter(|one| one.1.excess >= AS_GOOD * best);
@@ -319,11 +336,37 @@ fn policer(rest: &[&Episode<'_>], timeline: &Timeline, flow: &Flow, link: &Link)
     // A link that serves at this rate has a queue; a policer has none.
     let is_slower = link.is_lower_bound || rate < 0.97 * link.rate;
     let wire = flow.wire_ratio();
-    (excess >= POLICED && spread <= STEADY && is_slower).then(|| PolicerEstimate {
+    let steady = if is_exact { EXACT_STEADY } else { STEADY };
+    (excess >= POLICED && spread <= steady && is_slower).then(|| PolicerEstimate {
         bps: 8.0 * rate * wire,
         burst_bytes: depth * wire,
         from: format!("its bucket is empty at {:.0} points more of the losses than of all data", 100.0 * excess),
     })
+}
+
+/// Bytes that passed and bytes that were lost at a time.
+#[derive(Clone, Copy, Debug)]
+pub struct Step {
+    /// Time since the one before, seconds.
+    pub after_s: f64,
+    /// Bytes passed.
+    pub passed: f64,
+    /// Bytes lost.
+    pub lost: f64,
+    /// Weight of the loss: its bytes, or 1 for the first packet of a run.
+    pub weight: f64,
+    /// RTT of what was lost, if the queue had had room, seconds.
+    pub rtt_s: f64,
+}
+
+/// The bins of a timeline.
+fn steps_of(timeline: &Timeline) -> Vec<Step> {
+    let after_s = timeline.width_ns as f64 / NANOS;
+    let step = |bin: &(u32, u32)| {
+        let lost = f64::from(bin.1);
+        Step { after_s, passed: f64::from(bin.0.saturating_sub(bin.1)), lost, weight: lost, rtt_s: 0.0 }
+    };
+    timeline.bins.iter().map(step).collect()
 }
 
 /// A token bucket beside the losses.
@@ -337,31 +380,55 @@ struct Bucket {
     spread: f64,
 }
 
-/// Simulates a bucket in which `tokens` arrive in each bin.
-fn bucket(passed: &[f64], lost: &[f64], tokens: f64) -> Option<Bucket> {
+/// Simulates a bucket in which this many bytes of tokens arrive in a second. Each step is a packet if it is exact.
+fn bucket(steps: &[Step], rate: f64, is_exact: bool) -> Option<Bucket> {
     let mut level = 0.0_f64;
-    let levels: Vec<f64> = passed
+    // Bytes that the bucket must hold for what passes, and for a packet that is lost.
+    let needs: Vec<f64> = steps
         .iter()
-        .map(|bytes| {
-            level = (level + bytes - tokens).max(0.0);
-            level
+        .map(|step| {
+            level = (level - rate * step.after_s).max(0.0) + step.passed;
+            if is_exact { level + step.lost } else { level }
         })
         .collect();
-    // The level at the losses is the depth, if it is a policer; a few may be misplaced.
-    let mut at_losses: Vec<(f64, f64)> =
-        levels.iter().zip(lost).filter(|(_, lost)| **lost > 0.0).map(|(level, lost)| (*level, *lost)).collect();
+    // What was needed at the losses is the depth, if it is a policer; a few may be misplaced.
+    let mut at_losses: Vec<(f64, f64)> = needs
+        .iter()
+        .zip(steps)
+        .filter(|(_, step)| step.weight > 0.0)
+        .map(|(need, step)| (*need, step.weight))
+        .collect();
     let depth = quantile(&mut at_losses, 0.75)?;
     let spread = (depth - quantile(&mut at_losses, 0.25)?) / depth.max(1.0);
-    let limit = FULL_SHARE * depth;
-    let share = |of: &mut dyn Iterator<Item = (f64, f64)>| {
-        let (high, all) = of
-            .fold((0.0, 0.0), |sum, (level, bytes)| (sum.0 + if level >= limit { bytes } else { 0.0 }, sum.1 + bytes));
-        if all > 0.0 { high / all } else { 0.0 }
-    };
-    let with = |bytes: &[f64]| levels.iter().copied().zip(bytes.iter().copied()).collect::<Vec<_>>();
-    let at_loss = share(&mut with(lost).into_iter());
-    let otherwise = share(&mut with(passed).into_iter());
-    Some(Bucket { excess: at_loss - otherwise, depth, spread })
+    if !is_exact {
+        let excess = excess(&needs, steps, &[FULL_SHARE * depth])[0];
+        return Some(Bucket { excess, depth, spread });
+    }
+    // A burst that the sender hands over as one frame is dropped as one: the depth is among the smaller needs.
+    let tried = (0..EXACT_DEPTHS).filter_map(|nth| quantile(&mut at_losses, f64::from(nth) / f64::from(EXACT_DEPTHS)));
+    let depths: Vec<f64> = tried.map(|need| need - 1.0).collect();
+    let excess = excess(&needs, steps, &depths);
+    let (&depth, excess) = depths.iter().zip(excess).max_by(|a, b| a.1.total_cmp(&b.1))?;
+    Some(Bucket { excess, depth, spread })
+}
+
+/// Share of the losses that needed more than each of these depths, less that of the bytes passed.
+fn excess(needs: &[f64], steps: &[Step], depths: &[f64]) -> Vec<f64> {
+    // (passed, lost) by the number of depths that are exceeded.
+    let mut above = vec![(0.0, 0.0); depths.len() + 1];
+    for (need, step) in needs.iter().zip(steps) {
+        let sum = &mut above[depths.partition_point(|depth| depth < need)];
+        *sum = (sum.0 + step.passed, sum.1 + step.weight);
+    }
+    let all = above.iter().fold((0.0, 0.0), |sum: (f64, f64), one| (sum.0 + one.0, sum.1 + one.1));
+    let mut high = all;
+    let below = above.iter().take(depths.len());
+    below
+        .map(|one| {
+            high = (high.0 - one.0, high.1 - one.1);
+            high.1 / all.1.max(1.0) - high.0 / all.0.max(1.0)
+        })
+        .collect()
 }
 
 #[cfg(test)]
@@ -386,5 +453,49 @@ mod tests {
         let steady = |_: usize| 1e6;
         assert!(even_passage(&windows(&steady, &|nth| chance(100.0, nth)), 1448.0).is_none());
         assert!(even_passage(&windows(&steady, &|nth| 1448.0 * (100 + nth % 2) as f64), 1448.0).is_some());
+    }
+
+    /// Steps of a sender whose rate rises until a policer of 1 MB/s with this many bytes drops, and then falls by one of several shares.
+    fn sawtooth(depth: f64, packets: usize) -> Vec<Step> {
+        let (mut rate, mut tokens) = (0.5e6, depth);
+        let mut cuts = [0.5, 0.95, 0.7, 0.9].into_iter().cycle();
+        let packet = |_| {
+            let after_s = 1250.0 / rate;
+            tokens = f64::min(depth, tokens + 1e6 * after_s);
+            let is_lost = tokens < 1250.0;
+            let (passed, lost) = if is_lost { (0.0, 1250.0) } else { (1250.0, 0.0) };
+            tokens -= passed;
+            rate *= if is_lost { cuts.next().unwrap_or(0.5) } else { 1.0002 };
+            Step { after_s, passed, lost, weight: if is_lost { 1.0 } else { 0.0 }, rtt_s: 0.0 }
+        };
+        (0..packets).map(packet).collect()
+    }
+
+    #[test]
+    fn packets_one_by_one_show_the_rate_and_depth_of_a_policer() {
+        let steps = sawtooth(1e5, 30_000);
+        assert!((4..100).contains(&steps.iter().filter(|step| step.lost > 0.0).count()));
+        let at = |rate: f64| bucket(&steps, rate, true).unwrap();
+        let own = at(1e6);
+        assert!(own.excess > 0.99 && own.spread < 0.02 && (own.depth / 1e5 - 1.0).abs() < 0.03, "{own:?}");
+        assert!(at(0.97e6).spread > 5.0 * own.spread && at(1.03e6).spread > 5.0 * own.spread, "{:?}", at(1.03e6));
+    }
+
+    #[test]
+    fn losses_between_which_nothing_passed_are_no_policer() {
+        let lost = Step { after_s: 0.1, passed: 0.0, lost: 1200.0, weight: 1.0, rtt_s: 0.0 };
+        let run = LossRun { first_ns: 0, last_ns: 0, from: 0, to: 1200, rtt_ns: 0, segments: 1 };
+        let episodes = vec![Episode { runs: vec![&run], queue_s: None }; 4];
+        let every: Vec<&Episode<'_>> = episodes.iter().collect();
+        let link = Link {
+            rate: 1e6,
+            serialisation_s: 1e-3,
+            base_s: 0.02,
+            is_lower_bound: false,
+            busy_bytes: 0.0,
+            range: (1e6, 1e6),
+            agreement: None,
+        };
+        assert!(policer(&every, &[lost; 4], &Flow::default(), &link).is_none());
     }
 }

@@ -10,6 +10,7 @@ pub mod logs;
 mod loss;
 mod packets;
 mod qlog;
+mod queue;
 pub mod result;
 mod scoreboard;
 mod signals;

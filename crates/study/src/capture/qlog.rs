@@ -9,6 +9,8 @@ use serde_json::Value;
 
 use super::estimate::{AckEstimate, Estimate, Vantage};
 use super::flow::Flow;
+use super::loss::Step;
+use super::queue::{Fate, Queue};
 use super::signals::{AckSignal, Lost};
 use super::{Paths, judge, loss};
 use crate::qlog::{self, Event};
@@ -18,6 +20,8 @@ use crate::{Error, Result};
 const SENT_MAX: usize = 131_072;
 /// Largest number of connections of a log. Ours: a guard against a log of group identifiers that never repeat.
 const CONNECTIONS_MAX: usize = 1_000;
+/// Largest number of packets among which a policer is looked for. Ours: 1.3 MB.
+const STEPS_MAX: usize = 32_768;
 /// Bytes of a packet if the log names no length. Source: RFC 9000 14.
 const PACKET: u64 = 1200;
 /// Bytes of Ethernet, IPv4 and UDP around a packet.
@@ -32,6 +36,9 @@ const OVERHEAD: u64 = 11 + 6 + 16;
 #[derive(Default)]
 pub(super) struct Log {
     pub flow: Flow,
+    queue: Queue,
+    /// Time of the newest packet that the queue handed over.
+    settled_ns: u64,
     /// Bytes of stream data in the packets sent.
     data: u64,
     events: u64,
@@ -63,7 +70,7 @@ struct Sent {
 
 /// Time of an event, and its RTT.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Step {
+pub(super) struct Moment {
     pub now_ns: u64,
     /// RTT of an ACK of new data, if the log has a new one.
     pub rtt_ns: Option<u64>,
@@ -91,7 +98,7 @@ pub fn read(from: impl Read) -> Result<Paths> {
 
 /// Reads the connections of a qlog, in the order of their first events, and reports each event with the place of its connection. Returns
 /// whether the qlog is cut off or damaged, too.
-pub(super) fn connections(from: impl Read, mut on_event: impl FnMut(usize, &Log, Step)) -> Result<(Vec<Log>, bool)> {
+pub(super) fn connections(from: impl Read, mut on_event: impl FnMut(usize, &Log, Moment)) -> Result<(Vec<Log>, bool)> {
     let mut logs: Vec<Log> = Vec::new();
     let damage = qlog::read(from, |event| {
         // A connection begins with a packet; a group without any, as of a link, is none.
@@ -114,7 +121,7 @@ pub(super) fn connections(from: impl Read, mut on_event: impl FnMut(usize, &Log,
 }
 
 impl Log {
-    fn take(&mut self, event: &Event<'_>) -> Step {
+    fn take(&mut self, event: &Event<'_>) -> Moment {
         self.events += 1;
         let now_ns = (event.t_s * 1e9) as u64;
         let mut rtt_ns = None;
@@ -125,7 +132,7 @@ impl Log {
             "metrics_updated" | "recovery_metrics_updated" if !self.has_acks => rtt_ns = self.on_metrics(now_ns, event),
             _ => {}
         }
-        Step { now_ns, rtt_ns }
+        Moment { now_ns, rtt_ns }
     }
 
     fn on_sent(&mut self, now_ns: u64, event: &Event<'_>) {
@@ -147,6 +154,9 @@ impl Log {
             let (first, before) = if is_burst { (self.newest.first, self.newest.lead) } else { (number, 0) };
             self.newest = Sent { at_ns: now_ns, bytes, first, lead: before + bytes };
             self.sent.insert(number, self.newest);
+            if number.0 == APPLICATION {
+                self.queue.on_sent(number.1, now_ns, bytes + HEADERS);
+            }
             while self.sent.len() > SENT_MAX {
                 self.sent.pop_first();
             }
@@ -160,10 +170,41 @@ impl Log {
         let Sent { at_ns: sent_ns, bytes, .. } = self.sent.remove(&number).unwrap_or(unknown);
         self.lost_bytes = self.lost_bytes.saturating_add(bytes);
         self.flow.counters.again = self.flow.counters.again.saturating_add(bytes);
-        let from = number.1.saturating_mul(PACKET);
-        let (before_ns, after_ns) = (self.last_rtt_ns, self.last_rtt_ns);
-        let lost = Lost { sent_ns, from, to: from.saturating_add(PACKET), before_ns, after_ns };
-        self.flow.signals.get_or_insert_default().on_lost(&lost, PACKET);
+        if number.0 == APPLICATION && self.queue.on_fate(number.1, Fate::Lost(self.last_rtt_ns)) {
+            self.settle(false);
+        } else {
+            let lost = lost(number.1, sent_ns, self.last_rtt_ns);
+            self.flow.signals.get_or_insert_default().on_lost(&lost, PACKET);
+        }
+    }
+
+    /// Takes over packets whose fate is known, with their RTTs by the queue.
+    fn settle(&mut self, is_last: bool) {
+        let signals = self.flow.signals.get_or_insert_default();
+        let steps = &mut self.flow.steps;
+        self.queue.settle(is_last, |packet, rtt_ns| {
+            match packet.fate {
+                Fate::Unknown => return,
+                Fate::Lost(before_ns) => {
+                    signals.on_lost(&lost(packet.number, packet.sent_ns, rtt_ns.unwrap_or(before_ns)), PACKET);
+                }
+                Fate::Arrived => rtt_ns.into_iter().for_each(|rtt_ns| signals.on_passed(rtt_ns)),
+            }
+            if steps.len() < STEPS_MAX {
+                let after_ns = packet.sent_ns.saturating_sub(self.settled_ns);
+                self.settled_ns = packet.sent_ns;
+                let bytes = packet.bytes.saturating_sub(HEADERS) as f64;
+                let is_lost = packet.fate != Fate::Arrived;
+                let is_first = is_lost && steps.last().is_none_or(|step| step.lost == 0.0);
+                steps.push(Step {
+                    after_s: after_ns as f64 / 1e9,
+                    passed: if is_lost { 0.0 } else { bytes },
+                    lost: if is_lost { bytes } else { 0.0 },
+                    weight: if is_first { 1.0 } else { 0.0 },
+                    rtt_s: rtt_ns.unwrap_or(0) as f64 / 1e9,
+                });
+            }
+        });
     }
 
     /// Packets that an ACK acknowledges for the first time. Returns the RTT of the newest, if it is one of them.
@@ -176,7 +217,12 @@ impl Log {
         let mut bytes = 0_u64;
         for (from, to) in ranges.into_iter().filter(|(from, to)| from <= to) {
             let acked: Vec<Number> = self.sent.range((space, from)..=(space, to)).map(|(number, _)| *number).collect();
-            bytes += acked.iter().filter_map(|number| self.sent.remove(number)).map(|sent| sent.bytes).sum::<u64>();
+            for number in acked {
+                bytes += self.sent.remove(&number).map_or(0, |sent| sent.bytes);
+                if space == APPLICATION {
+                    self.queue.on_fate(number.1, Fate::Arrived);
+                }
+            }
         }
         if bytes == 0 {
             return None;
@@ -194,6 +240,13 @@ impl Log {
             self.flow.signals.get_or_insert_default().on_handshake(rtt_ns, sent.lead);
         }
         let rtt = sent.map(|sent| (sent.at_ns, now_ns.saturating_sub(sent.at_ns).max(1)));
+        if space == APPLICATION {
+            if let Some((sent_ns, rtt_ns)) = rtt {
+                let delay_ns = event.ack_delay_s().map_or(0, |delay_s| (1e9 * delay_s) as u64);
+                self.queue.on_ack(newest, sent_ns + rtt_ns.saturating_sub(delay_ns).max(1));
+            }
+            self.settle(false);
+        }
         self.last_rtt_ns = rtt.map_or(self.last_rtt_ns, |rtt| rtt.1);
         self.flow.counters.delivered = self.flow.counters.delivered.saturating_add(bytes);
         self.acked(&AckSignal { now_ns, bytes, rtt, lead, mss, has_holes });
@@ -232,18 +285,20 @@ impl Log {
     }
 
     fn finish(mut self) -> Result<Estimate> {
+        self.settle(true);
         self.flow.finish();
         let flow = &self.flow;
         let (Some(signals), Some(first_ns)) = (flow.signals.as_deref(), flow.first_ns) else {
             return Err(Error::NoMetrics);
         };
-        let Some(link) = judge::link(flow) else { return Err(Error::NoMetrics) };
+        let served = self.queue.served().map(|served| judge::served(flow, &served));
+        let Some(link) = served.or_else(|| judge::link(flow)) else { return Err(Error::NoMetrics) };
         let losses = loss::judge(flow, &link);
         let counters = flow.counters;
         let duration_s = flow.last_ns.saturating_sub(first_ns) as f64 / 1e9;
         let sent = (counters.sent as f64).max(1.0);
         let unknown = [
-            "reordering, ACK spacing and the receiver's limits: a qlog of recovery's metrics does not have them",
+            "reordering, ACK spacing and the receiver's limits: they are not read from a qlog",
             "the congestion control: name it with --current where it matters",
         ];
         Ok(Estimate {
@@ -277,6 +332,12 @@ impl Log {
 
 /// Number space of 0-RTT and 1-RTT packets. Source: RFC 9000 12.3.
 const APPLICATION: u8 = 2;
+
+/// A lost packet, with the RTT of the nearest packet before it.
+const fn lost(number: u64, sent_ns: u64, rtt_ns: u64) -> Lost {
+    let from = number.saturating_mul(PACKET);
+    Lost { sent_ns, from, to: from.saturating_add(PACKET), before_ns: rtt_ns, after_ns: rtt_ns }
+}
 
 /// Number space of a packet, or of what it acknowledges.
 fn space(event: &Event<'_>) -> u8 {

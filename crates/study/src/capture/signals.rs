@@ -195,6 +195,8 @@ fn halve<T>(list: &mut Vec<T>) {
 pub struct Signals {
     /// Distribution of RTTs in µs, weighted by segments.
     pub rtt: Option<Histogram<u64>>,
+    /// The same of each packet by the link's queue, where that was computed.
+    pub passed: Option<Histogram<u64>>,
     /// Smallest RTT by the segments of the frame up to the acknowledged one; class 0 is the handshake.
     pub floor_ns: [u64; LEADS],
     /// Bytes of the handshake's packet.
@@ -221,8 +223,8 @@ pub struct Signals {
 impl Default for Signals {
     fn default() -> Self {
         Self {
-            // 1 µs to 1000 s in two digits, which the constructor accepts.
-            rtt: Histogram::new_with_bounds(1, 1_000_000_000, 2).ok(),
+            rtt: histogram(),
+            passed: None,
             floor_ns: [u64::MAX; LEADS],
             handshake_bytes: 0,
             chunks: Vec::new(),
@@ -275,6 +277,19 @@ impl Signals {
             (self.floor_ns[0], self.handshake_bytes) = (rtt_ns, bytes);
         }
         self.min_rtt_ns = self.min_rtt_ns.min(rtt_ns);
+    }
+
+    /// Records the RTT of a packet by the link's queue.
+    pub fn on_passed(&mut self, rtt_ns: u64) {
+        self.passed = self.passed.take().or_else(histogram);
+        if let Some(all) = &mut self.passed {
+            all.saturating_record((rtt_ns / 1000).max(1));
+        }
+    }
+
+    /// RTTs of all packets: by the link's queue, or of their ACKs.
+    pub fn waits(&self) -> Option<&Histogram<u64>> {
+        self.passed.as_ref().or(self.rtt.as_ref())
     }
 
     /// Records an ACK of new data.
@@ -394,6 +409,11 @@ impl Signals {
         self.timeline.found(run.first_ns, to - from);
         true
     }
+}
+
+/// 1 µs to 1000 s in two digits, which the constructor accepts.
+fn histogram() -> Option<Histogram<u64>> {
+    Histogram::new_with_bounds(1, 1_000_000_000, 2).ok()
 }
 
 const fn begin(now_ns: u64, sent_ns: u64) -> Chunk {

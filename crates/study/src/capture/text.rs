@@ -85,7 +85,8 @@ impl Estimate {
                 rate_in_text(rate.range_bps.0),
                 rate_in_text(rate.range_bps.1)
             );
-            let range = if rate.is_lower_bound { String::new() } else { range };
+            let has_range = !rate.is_lower_bound && rate.range_bps != (rate.bps, rate.bps);
+            let range = if has_range { range } else { String::new() };
             add("rate", format!("{}{range}", self.rate_text()), &rate.from);
         }
         if let Some(rtt) = &self.rtt {

@@ -1,0 +1,303 @@
+//! The queue of a link, computed from the times at which packets were sent. Rate and base RTT are those at which such a queue explains when
+//! the ACKs came: unlike the rate of ACKs, that needs neither a queue that stays busy nor many ACKs.
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::collections::VecDeque;
+
+/// Packets from which rate and base RTT are found. Ours: 640 kB.
+const WINDOW: usize = 16_384;
+/// Attempts to find them. Ours: the application may be slower than the link at first.
+const ATTEMPTS: usize = 4;
+/// Packets of a span, unless one of them was lost. Ours: an ACK may come a packet early or late.
+const SPAN_PACKETS: usize = 8;
+/// Spans at the beginning, and the least share of their base RTT that the path's has. Ours: a connection begins on an empty link, and its
+/// route may change.
+const FIRST_SPANS: usize = 8;
+const FIRST_SHARE: f64 = 0.5;
+/// Rates tried, as multiples of what was delivered, and the ratio of each to the one before; the ratio close to the best one. Ours.
+const RATES: (f64, f64, f64) = (0.9, 200.0, 1.02);
+const FINE: f64 = 1.001;
+/// Errors of an ACK's time from which a span does not agree, as shares of the time to serve the span, and an error that hosts may have, ns.
+/// Ours: the smaller share tells rates apart, and the larger one allows for ACKs that come a packet early or late.
+const ERROR_SHARES: [f64; 2] = [0.05, 0.2];
+const ERROR_NS: f64 = 50_000.0;
+/// Ratio from which a rate differs from the best one, and the number of spans by which the best must agree with more. Ours: where the link
+/// is idle, spans agree with every rate above.
+const APART: f64 = 1.25;
+const GAIN: f64 = 10.0;
+
+/// Fate of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// Neither acknowledged nor declared lost.
+    Unknown,
+    /// Acknowledged.
+    Arrived,
+    /// Declared lost; the RTT of the newest ACK before, ns.
+    Lost(u64),
+}
+
+/// A packet sent.
+#[derive(Clone, Copy, Debug)]
+pub struct Packet {
+    /// Number.
+    pub number: u64,
+    /// Time, ns.
+    pub sent_ns: u64,
+    /// Bytes on the wire.
+    pub bytes: u64,
+    /// Fate.
+    pub fate: Fate,
+    /// Arrival of the ACK whose newest packet it is, less the receiver's delay, ns; 0 if there is none.
+    acked_ns: u64,
+}
+
+/// Rate and base RTT of a path.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Served {
+    /// Bytes on the wire per second.
+    pub rate: f64,
+    /// RTT without queue or serialisation, seconds.
+    pub base_s: f64,
+    /// Agreement of the times of ACKs with both, from 0 to 1.
+    pub agreement: f64,
+}
+
+/// Packets of a connection in the order in which they were sent.
+#[derive(Clone, Debug, Default)]
+pub struct Queue {
+    packets: VecDeque<Packet>,
+    served: Option<Served>,
+    attempts: usize,
+    /// Time at which the packet before had been served, on the clock of ACKs, ns.
+    free_ns: f64,
+}
+
+impl Queue {
+    /// Rate and base RTT, if they were found.
+    pub const fn served(&self) -> Option<Served> {
+        self.served
+    }
+
+    /// Records a packet sent.
+    pub fn on_sent(&mut self, number: u64, sent_ns: u64, bytes: u64) {
+        self.packets.push_back(Packet { number, sent_ns, bytes, fate: Fate::Unknown, acked_ns: 0 });
+    }
+
+    /// Records the fate of a packet. Returns false if the packet is unknown.
+    pub fn on_fate(&mut self, number: u64, fate: Fate) -> bool {
+        let packet = self.packet(number);
+        let is_known = packet.is_some();
+        if let Some(packet) = packet {
+            packet.fate = fate;
+        }
+        is_known
+    }
+
+    /// Records an ACK whose newest packet is this one, at the time at which it would have come without the receiver's delay.
+    pub fn on_ack(&mut self, number: u64, acked_ns: u64) {
+        if let Some(packet) = self.packet(number) {
+            packet.acked_ns = acked_ns;
+        }
+    }
+
+    fn packet(&mut self, number: u64) -> Option<&mut Packet> {
+        let at = self.packets.binary_search_by_key(&number, |packet| packet.number).ok()?;
+        self.packets.get_mut(at)
+    }
+
+    /// Hands over packets whose fate is known, in their order, each with its RTT by the queue, ns. There is none while rate and base RTT are
+    /// unknown.
+    pub fn settle(&mut self, is_last: bool, mut on_packet: impl FnMut(&Packet, Option<u64>)) {
+        if self.served.is_none() {
+            if self.packets.len() < WINDOW && !is_last {
+                return;
+            }
+            if self.attempts < ATTEMPTS {
+                self.attempts += 1;
+                self.served = served(self.packets.make_contiguous());
+            }
+        }
+        while let Some(packet) = self.packets.front().copied() {
+            if packet.fate == Fate::Unknown && !is_last && self.packets.len() < WINDOW {
+                break;
+            }
+            self.packets.pop_front();
+            let rtt_ns = self.served.map(|served| self.pass(&packet, &served));
+            on_packet(&packet, rtt_ns);
+        }
+    }
+
+    /// Serves a packet. Returns its RTT, ns; that of a lost one if the queue had had room.
+    fn pass(&mut self, packet: &Packet, served: &Served) -> u64 {
+        let base_ns = 1e9 * served.base_s;
+        let sent_ns = packet.sent_ns as f64;
+        let passed_ns = self.free_ns.max(sent_ns + base_ns) + 1e9 * packet.bytes as f64 / served.rate;
+        if packet.acked_ns > 0 {
+            self.free_ns = packet.acked_ns as f64;
+        } else if packet.fate == Fate::Arrived {
+            self.free_ns = passed_ns;
+        }
+        (passed_ns - sent_ns) as u64
+    }
+}
+
+/// Packets behind an ACK's newest one up to that of a later ACK, all of which arrived.
+#[derive(Clone, Copy, Debug)]
+struct Span<'a> {
+    /// Times of both ACKs, ns.
+    free_ns: f64,
+    acked_ns: f64,
+    packets: &'a [Packet],
+    bytes: f64,
+}
+
+fn spans(packets: &[Packet]) -> Vec<Span<'_>> {
+    let newest: Vec<usize> = (0..packets.len()).filter(|&at| packets[at].acked_ns > 0).collect();
+    let mut spans = Vec::new();
+    let Some(&(mut from)) = newest.first() else { return spans };
+    for pair in newest.windows(2) {
+        let &[before, end] = pair else { continue };
+        let has_arrived = packets[before + 1..=end].iter().all(|packet| packet.fate == Fate::Arrived);
+        if !has_arrived || packets[end].acked_ns < packets[before].acked_ns {
+            spans.extend(Span::of(packets, from, before));
+            from = end;
+        } else if end - from >= SPAN_PACKETS {
+            spans.extend(Span::of(packets, from, end));
+            from = end;
+        }
+    }
+    spans
+}
+
+impl<'a> Span<'a> {
+    /// Packets behind the first place up to the last.
+    fn of(packets: &'a [Packet], first: usize, last: usize) -> Option<Self> {
+        let between = &packets[first + 1..=last];
+        (last > first).then(|| Self {
+            free_ns: packets[first].acked_ns as f64,
+            acked_ns: packets[last].acked_ns as f64,
+            packets: between,
+            bytes: between.iter().map(|packet| packet.bytes as f64).sum(),
+        })
+    }
+
+    /// Time at which its last packet's ACK comes if the link is free from `free_ns` on.
+    fn served_ns(&self, free_ns: f64, base_ns: f64, byte_ns: f64) -> f64 {
+        self.packets.iter().fold(free_ns, |free_ns, packet| {
+            free_ns.max(packet.sent_ns as f64 + base_ns) + packet.bytes as f64 * byte_ns
+        })
+    }
+}
+
+/// Base RTT with this rate, ns: the smallest RTT less what a span's own packets wait for each other.
+fn base_ns(spans: &[Span<'_>], byte_ns: f64) -> f64 {
+    spans.iter().map(|span| span.acked_ns - span.served_ns(0.0, 0.0, byte_ns)).fold(f64::INFINITY, f64::min)
+}
+
+/// Base RTT with this rate, ns, and the agreement of the spans with both.
+fn agreement(spans: &[Span<'_>], rate: f64) -> (f64, f64) {
+    let byte_ns = 1e9 / rate;
+    let (first, rest) = spans.split_at(spans.len().min(FIRST_SPANS));
+    let first_ns = base_ns(first, byte_ns);
+    let base_ns = base_ns(rest, byte_ns).min(first_ns);
+    if base_ns < FIRST_SHARE * first_ns {
+        return (base_ns, 0.0);
+    }
+    let agrees = |span: &Span<'_>| {
+        let error_ns = (span.acked_ns - span.served_ns(span.free_ns, base_ns, byte_ns)).abs();
+        let within = |share: f64| (1.0 - error_ns / (ERROR_NS + share * span.bytes * byte_ns)).max(0.0);
+        ERROR_SHARES.map(within).iter().sum::<f64>() / ERROR_SHARES.len() as f64
+    };
+    let (hit, all) = spans.iter().fold((0.0, 0.0), |sum, span| (sum.0 + span.bytes * agrees(span), sum.1 + span.bytes));
+    (base_ns, hit / f64::max(all, 1.0))
+}
+
+/// Rate and base RTT of these packets; none if other rates explain them as well.
+fn served(packets: &[Packet]) -> Option<Served> {
+    let spans = spans(packets);
+    let (first, last) = (spans.first()?, spans.last()?);
+    let bytes: f64 = spans.iter().map(|span| span.bytes).sum();
+    let delivered = bytes / (last.acked_ns - first.free_ns).max(1.0) * 1e9;
+    let ladder = |from: f64, to: f64, ratio: f64| -> Vec<(f64, f64)> {
+        let rates = std::iter::successors(Some(from), |rate| Some(rate * ratio)).take_while(|rate| *rate <= to);
+        rates.map(|rate| (rate, agreement(&spans, rate).1)).collect()
+    };
+    let best_of = |tried: &[(f64, f64)]| tried.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1));
+    let (low, high, ratio) = RATES;
+    let tried = ladder(low * delivered, high * delivered, ratio);
+    let (near, _) = best_of(&tried)?;
+    let (rate, agreed) = best_of(&ladder(near / ratio, near * ratio, FINE))?;
+    let is_apart = |one: &&(f64, f64)| one.0 > APART * rate || one.0 < rate / APART;
+    let apart = tried.iter().filter(is_apart).map(|one| one.1).fold(0.0, f64::max);
+    let is_known = (agreed - apart) * spans.len() as f64 >= GAIN;
+    is_known.then(|| Served { rate, base_s: agreement(&spans, rate).0.max(0.0) / 1e9, agreement: agreed })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BASE_NS: u64 = 20_000_000;
+
+    /// A queue that serves bursts at 10 Mbit/s, one every `every_ns`, each acknowledged once; one of three is a packet longer.
+    fn served_bursts(every_ns: u64) -> Queue {
+        let mut queue = Queue::default();
+        let (mut number, mut free_ns) = (0, 0);
+        for burst in 0..400 {
+            let sent_ns = burst * every_ns;
+            let packets = if burst % 3 == 0 { 11 } else { 10 };
+            for _ in 0..packets {
+                queue.on_sent(number, sent_ns, 1250);
+                free_ns = free_ns.max(sent_ns + BASE_NS) + 1_000_000;
+                assert!(queue.on_fate(number, Fate::Arrived));
+                number += 1;
+            }
+            queue.on_ack(number - 1, free_ns);
+        }
+        queue
+    }
+
+    /// RTTs of all packets by the queue, ns.
+    fn settled(queue: &mut Queue) -> Vec<Option<u64>> {
+        let mut rtts = Vec::new();
+        queue.settle(true, |_, rtt_ns| rtts.push(rtt_ns));
+        rtts
+    }
+
+    #[test]
+    fn bursts_on_a_link_that_is_idle_in_between_show_its_rate() {
+        let mut queue = served_bursts(30_000_000);
+        let rtts = settled(&mut queue);
+        let served = queue.served().unwrap();
+        assert!((8.0 * served.rate / 10e6 - 1.0).abs() < 2e-3, "{served:?}");
+        assert!((1e3 * served.base_s - 20.0).abs() < 0.05 && served.agreement > 0.9, "{served:?}");
+        // The first packet of a burst waits for none, the fifth for four.
+        let near = |rtt: Option<u64>, ms: f64| (rtt.unwrap() as f64 / 1e6 - ms).abs() < 0.1;
+        assert!(near(rtts[11], 21.0) && near(rtts[15], 25.0), "{:?}", &rtts[11..21]);
+    }
+
+    #[test]
+    fn packets_one_by_one_on_an_idle_link_show_no_rate() {
+        let mut queue = Queue::default();
+        for number in 0..4000_u64 {
+            queue.on_sent(number, number * 2_000_000, 1250);
+            queue.on_fate(number, Fate::Arrived);
+            // Two to ten at once would be served one after the other; these meet no other.
+            queue.on_ack(number, number * 2_000_000 + BASE_NS);
+        }
+        assert!(settled(&mut queue).iter().all(Option::is_none) && queue.served().is_none());
+    }
+
+    #[test]
+    fn losses_are_left_out_and_their_waiting_time_is_known() {
+        let mut queue = served_bursts(30_000_000);
+        // The last packet of every tenth burst; none behind it was acknowledged with it.
+        let lost: Vec<u64> = (0..40).map(|nth| nth * 103 + 19).collect();
+        lost.iter().for_each(|&number| assert!(queue.on_fate(number, Fate::Lost(7))));
+        let rtts = settled(&mut queue);
+        assert!((8.0 * queue.served().unwrap().rate / 10e6 - 1.0).abs() < 2e-3);
+        assert!(lost.iter().all(|&number| rtts[number as usize].is_some_and(|rtt| rtt > BASE_NS)));
+        assert!(!queue.on_fate(99_999, Fate::Arrived), "no such packet");
+    }
+}
