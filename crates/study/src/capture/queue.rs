@@ -25,6 +25,8 @@ const ERROR_NS: f64 = 50_000.0;
 /// is idle, spans agree with every rate above.
 const APART: f64 = 1.25;
 const GAIN: f64 = 10.0;
+/// Least agreement. Ours: a link whose rate varies, or one shared with others, is not one queue of one rate.
+const AGREEMENT: f64 = 0.35;
 
 /// Fate of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -227,10 +229,14 @@ fn served(packets: &[Packet]) -> Option<Served> {
     let (low, high, ratio) = RATES;
     let tried = ladder(low * delivered, high * delivered, ratio);
     let (near, _) = best_of(&tried)?;
+    // At either end of the ladder the best rate may be beyond it: nothing bounds the rate of a link that sends its packets in aggregates.
+    if tried.first().is_none_or(|one| one.0 == near) || tried.last().is_none_or(|one| one.0 == near) {
+        return None;
+    }
     let (rate, agreed) = best_of(&ladder(near / ratio, near * ratio, FINE))?;
     let is_apart = |one: &&(f64, f64)| one.0 > APART * rate || one.0 < rate / APART;
     let apart = tried.iter().filter(is_apart).map(|one| one.1).fold(0.0, f64::max);
-    let is_known = (agreed - apart) * spans.len() as f64 >= GAIN;
+    let is_known = agreed >= AGREEMENT && (agreed - apart) * spans.len() as f64 >= GAIN;
     is_known.then(|| Served { rate, base_s: agreement(&spans, rate).0.max(0.0) / 1e9, agreement: agreed })
 }
 
@@ -287,6 +293,19 @@ mod tests {
             queue.on_ack(number, number * 2_000_000 + BASE_NS);
         }
         assert!(settled(&mut queue).iter().all(Option::is_none) && queue.served().is_none());
+    }
+
+    #[test]
+    fn a_link_that_sends_aggregates_has_no_such_queue() {
+        let mut queue = Queue::default();
+        for number in 0..4000_u64 {
+            let sent_ns = number * 400_000;
+            queue.on_sent(number, sent_ns, 1250);
+            queue.on_fate(number, Fate::Arrived);
+            // All that was sent in 5 ms arrives at once.
+            queue.on_ack(number, (sent_ns / 5_000_000 + 1) * 5_000_000 + BASE_NS);
+        }
+        assert!(settled(&mut queue).iter().all(Option::is_none), "{:?}", queue.served());
     }
 
     #[test]
