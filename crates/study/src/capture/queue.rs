@@ -144,7 +144,7 @@ impl Queue {
     }
 }
 
-/// Packets behind an ACK's newest one up to that of a later ACK, all of which arrived.
+/// Packets behind an ACK's newest one up to that of a later ACK. Those that were lost are taken as dropped before the link.
 #[derive(Clone, Copy, Debug)]
 struct Span<'a> {
     /// Times of both ACKs, ns.
@@ -160,8 +160,8 @@ fn spans(packets: &[Packet]) -> Vec<Span<'_>> {
     let Some(&(mut from)) = newest.first() else { return spans };
     for pair in newest.windows(2) {
         let &[before, end] = pair else { continue };
-        let has_arrived = packets[before + 1..=end].iter().all(|packet| packet.fate == Fate::Arrived);
-        if !has_arrived || packets[end].acked_ns < packets[before].acked_ns {
+        let is_known = packets[before + 1..=end].iter().all(|packet| packet.fate != Fate::Unknown);
+        if !is_known || packets[end].acked_ns < packets[before].acked_ns {
             spans.extend(Span::of(packets, from, before));
             from = end;
         } else if end - from >= SPAN_PACKETS {
@@ -180,13 +180,13 @@ impl<'a> Span<'a> {
             free_ns: packets[first].acked_ns as f64,
             acked_ns: packets[last].acked_ns as f64,
             packets: between,
-            bytes: between.iter().map(|packet| packet.bytes as f64).sum(),
+            bytes: between.iter().filter(|packet| packet.fate == Fate::Arrived).map(|packet| packet.bytes as f64).sum(),
         })
     }
 
     /// Time at which its last packet's ACK comes if the link is free from `free_ns` on.
     fn served_ns(&self, free_ns: f64, base_ns: f64, byte_ns: f64) -> f64 {
-        self.packets.iter().fold(free_ns, |free_ns, packet| {
+        self.packets.iter().filter(|packet| packet.fate == Fate::Arrived).fold(free_ns, |free_ns, packet| {
             free_ns.max(packet.sent_ns as f64 + base_ns) + packet.bytes as f64 * byte_ns
         })
     }
@@ -309,9 +309,9 @@ mod tests {
     }
 
     #[test]
-    fn losses_are_left_out_and_their_waiting_time_is_known() {
+    fn losses_leave_the_rate_as_it_is_and_have_a_waiting_time() {
         let mut queue = served_bursts(30_000_000);
-        // The last packet of every tenth burst; none behind it was acknowledged with it.
+        // The last packets of one burst in ten, dropped before the link.
         let lost: Vec<u64> = (0..40).map(|nth| nth * 103 + 19).collect();
         lost.iter().for_each(|&number| assert!(queue.on_fate(number, Fate::Lost(7))));
         let rtts = settled(&mut queue);
