@@ -46,7 +46,7 @@ pub struct Line {
     pub criterion: Option<usize>,
     /// Index of the measure.
     pub measure: usize,
-    /// Mean over cases and seeds of each algorithm, with its interval; missing if the backend runs no case.
+    /// Mean of each algorithm over the cases and seeds that all have, with its interval; missing if it has none.
     pub means: Vec<Interval>,
     /// For each subject, its difference to each reference: subject − reference.
     pub differences: Vec<Vec<(Interval, Outcome)>>,
@@ -97,8 +97,13 @@ fn line(plan: &Plan, criterion: Option<usize>, measure: usize, cases: &[Vec<Meas
     let better = plan.criteria[criterion.unwrap_or(0)].measure[measure].better;
     let all: Vec<Vec<Option<f64>>> =
         (0..count).map(|algorithm| values(cases, algorithm, measure, plan.repeat as usize)).collect();
-    let means: Vec<Interval> =
-        all.iter().map(|own| of_mean(&own.iter().copied().flatten().collect::<Vec<_>>(), rng)).collect();
+    // Means of different cases would not compare.
+    let compared: Vec<&Vec<Option<f64>>> = all.iter().filter(|own| own.iter().any(Option::is_some)).collect();
+    let is_shared = |at: usize| compared.iter().all(|own| own.get(at).is_some_and(Option::is_some));
+    let shared = |own: &Vec<Option<f64>>| -> Vec<f64> {
+        own.iter().enumerate().filter(|(at, _)| is_shared(*at)).filter_map(|(_, value)| *value).collect()
+    };
+    let means: Vec<Interval> = all.iter().map(|own| of_mean(&shared(own), rng)).collect();
     let mut differences = Vec::new();
     for subject in 0..plan.subjects.len() {
         let to = |reference: usize| {

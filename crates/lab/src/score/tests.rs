@@ -95,6 +95,16 @@ fn results_made_elsewhere_score_as_the_runs_themselves() {
     wrong.get_mut("5.1.3-1").unwrap()[1].seed = 1;
     let error = read(wrong).unwrap_err().to_string();
     assert_eq!(error, "result of 5.1.3-1, seed 1: there are several; give each run a seed of its own");
+    let mut first = results.clone();
+    first.retain(|id, _| id == "5.1.3-1");
+    let first = read(first).unwrap();
+    let of_cubic = first.values[0][0][1].seeds.as_ref().unwrap();
+    let mean = of_cubic.iter().map(|values| values[0]).sum::<f64>() / of_cubic.len() as f64;
+    let [own, all] = [&first, &simulated].map(|card| card.lines[0].means[1].middle);
+    assert!(
+        (own - mean).abs() < 1e-9 && (all - mean).abs() > 1e-9,
+        "means are of the cases that all have: {own}, {all}"
+    );
     let missing = read(Results::new()).unwrap();
     assert_eq!(missing.values[0][0][0].seeds, Err("there is no result 5.1.3-1.json".to_owned()));
 }

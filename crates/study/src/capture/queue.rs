@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 
-/// Packets from which rate and base RTT are found. Ours: 640 kB.
+/// Packets from which rate and base RTT are found. Ours: 800 kB.
 const WINDOW: usize = 16_384;
 /// Attempts to find them. Ours: the application may be slower than the link at first.
 const ATTEMPTS: usize = 4;
