@@ -46,7 +46,7 @@ TEST_FULL := cargo test --locked $(WORKSPACE) $(FEATURES)
 SAME := core sim lab replay report stats study web
 # Integration tests that the features change, but those of REST_STEPS' own.
 CHANGED_TESTS := ab bad_input command emulate record serve watch
-# Those that are there with every feature alone; `backend`, of QUIC, takes as long as all others.
+# Those that are there with every feature alone; `backend`, of QUIC, takes as long as all others, so it begins first.
 FULL_TESTS := backend tune
 # All others.
 PLAIN_TESTS := $(filter-out $(FULL_TESTS) differential host,$(sort $(basename $(notdir $(wildcard crates/*/tests/*.rs))) \
@@ -128,7 +128,7 @@ BESIDE = @$(MAKE) --no-print-directory -j2 -Otarget
 
 tests: ## unit, doc, property and command tests
 	$(TEST) --quiet --no-run --lib --bins --tests
-	$(BESIDE) tests-unit tests-integration tests-doc $(if $(CI),features-alone)
+	$(BESIDE) $(if $(CI),features-alone) tests-unit tests-integration tests-doc
 
 tests-unit:
 	$(TEST) --quiet --no-fail-fast --lib --bins
@@ -144,7 +144,7 @@ features: ## the same for QUIC, BPF, tune and what make run builds: clippy on ea
 	cargo clippy --quiet --locked -p bbrlab --no-default-features -- -D warnings
 	$(TEST_OTHERS) --quiet --no-run --lib --bins $(SAME:%=--exclude bbrlab-%)
 	$(TEST_OTHERS) --quiet --no-run $(CHANGED_TESTS:%=--test %) $(if $(CI),,$(FULL_TESTS:%=--test %))
-	$(BESIDE) features-changed $(if $(CI),,features-alone)
+	$(BESIDE) $(if $(CI),,features-alone) features-changed
 
 features-changed:
 	$(TEST_OTHERS) --quiet --no-fail-fast --lib --bins $(SAME:%=--exclude bbrlab-%)
