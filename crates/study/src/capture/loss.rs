@@ -28,6 +28,8 @@ const TOKEN_RATES: (f64, f64, f64) = (0.9, 3.0, 1.01);
 const EXACT_RATES: (f64, f64, f64) = (0.9, 3.0, 1.001);
 const EXACT_STEADY: f64 = 0.2;
 const EXACT_DEPTHS: u32 = 16;
+/// Largest number of packets of which each is remembered. Ours: 1.3 MB.
+pub const STEPS_MAX: usize = 32_768;
 /// Share of the best excess from which a rate is as good; the steadiest level at the losses decides. Ours.
 const AS_GOOD: f64 = 0.9;
 /// Windows into which the time between first and last loss is divided, and the fewest of them with losses, to look for a policer that
@@ -110,7 +112,7 @@ pub fn judge(flow: &Flow, link: &Link) -> Losses {
         let passed = |step: &Step| Step { passed: step.passed + step.lost, lost: 0.0, weight: 0.0, ..*step };
         let steps: Vec<Step> = flow.steps.iter().map(|step| if dropped(step) { passed(step) } else { *step }).collect();
         if !tail.is_empty()
-            && let Some(policer) = policer(&rest, &steps, flow, link)
+            && let Some(policer) = policer(&rest, &steps, true, flow, link)
         {
             losses.kinds.push(estimate(LossKind::Policer, others, &rest, flow, EMPTY.to_owned()));
             losses.policer = Some(policer);
@@ -235,9 +237,11 @@ fn policed(
     flow: &Flow,
     link: &Link,
 ) -> Option<(PolicerEstimate, &'static str)> {
-    let bins = if flow.steps.is_empty() { steps_of(timeline) } else { Vec::new() };
-    let steps = if flow.steps.is_empty() { &bins } else { &flow.steps };
-    let idle = || Some((policer(episodes, steps, flow, link)?, EMPTY));
+    let exact = || policer(episodes, &flow.steps, true, flow, link);
+    // Losses may be behind the packets that are remembered.
+    let has_all = (1..STEPS_MAX).contains(&flow.steps.len());
+    let in_bins = || if has_all { None } else { policer(episodes, &steps_of(timeline), false, flow, link) };
+    let idle = || Some((exact().or_else(in_bins)?, EMPTY));
     let busy = || Some((busy_policer(timeline, flow, link)?, "however much was sent, the same passed"));
     idle().or_else(busy)
 }
@@ -311,7 +315,7 @@ fn even_passage(windows: &[Window], mss: f64) -> Option<(f64, f64)> {
 /// The idea is that of Flach et al., "An Internet-Wide Analysis of Traffic Policing" (SIGCOMM 2016), section 3: between
 /// losses a policed flow carries what its tokens permit, so a bucket simulated at that rate is empty when packets are
 /// lost, and not when they pass. Here the level is computed over bins of time, for several rates.
-fn policer(rest: &[&Episode<'_>], steps: &[Step], flow: &Flow, link: &Link) -> Option<PolicerEstimate> {
+fn policer(rest: &[&Episode<'_>], steps: &[Step], is_exact: bool, flow: &Flow, link: &Link) -> Option<PolicerEstimate> {
     if rest.len() < EPISODES_MIN {
         return None;
     }
@@ -324,7 +328,6 @@ fn policer(rest: &[&Episode<'_>], steps: &[Step], flow: &Flow, link: &Link) -> O
     }
     let rate = passed / time;
     let mss = flow.mss() as f64;
-    let is_exact = !flow.steps.is_empty();
     let (low, high, ratio) = if is_exact { EXACT_RATES } else { TOKEN_RATES };
     let most = if link.is_lower_bound { high * rate } else { (high * rate).min(link.rate) };
     let tried = std::iter::successors(Some(low * rate), |rate| Some(rate * ratio)).take_while(|rate| *rate <= most);
@@ -433,6 +436,7 @@ fn excess(needs: &[f64], steps: &[Step], depths: &[f64]) -> Vec<f64> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::signals::Lost;
     use super::*;
 
     #[test]
@@ -481,21 +485,48 @@ mod tests {
         assert!(at(0.97e6).spread > 5.0 * own.spread && at(1.03e6).spread > 5.0 * own.spread, "{:?}", at(1.03e6));
     }
 
+    fn link(rate: f64) -> Link {
+        Link {
+            rate,
+            serialisation_s: 1250.0 / rate,
+            base_s: 0.02,
+            is_lower_bound: false,
+            busy_bytes: 0.0,
+            range: (rate, rate),
+            agreement: None,
+        }
+    }
+
+    #[test]
+    fn a_policer_shows_behind_the_packets_that_are_remembered() {
+        let passed = Step { after_s: 1e-3, passed: 1250.0, lost: 0.0, weight: 0.0, rtt_s: 0.0 };
+        let (mut signals, mut now_s) = (Signals::default(), 0.0);
+        for (number, step) in (0..).zip(sawtooth(1e5, 30_000)) {
+            now_s += step.after_s;
+            let sent_ns = (now_s * NANOS) as u64;
+            signals.on_sent(sent_ns, 1250);
+            if step.lost > 0.0 {
+                let from = number * 1250;
+                let lost = Lost { sent_ns, from, to: from + 1250, before_ns: 0, after_ns: 0 };
+                signals.on_lost(&lost, 1250);
+            }
+        }
+        let episodes: Vec<Episode<'_>> =
+            signals.runs.iter().map(|run| Episode { runs: vec![run], queue_s: None }).collect();
+        let every: Vec<&Episode<'_>> = episodes.iter().collect();
+        let mut flow = Flow::default();
+        flow.steps = vec![passed; STEPS_MAX];
+        flow.counters.largest = 1250;
+        let (found, basis) = policed(&every, &signals.timeline, &flow, &link(3e6)).unwrap();
+        assert!(basis == EMPTY && (found.bps / 8e6 - 1.0).abs() < 0.03, "{found:?}");
+    }
+
     #[test]
     fn losses_between_which_nothing_passed_are_no_policer() {
         let lost = Step { after_s: 0.1, passed: 0.0, lost: 1200.0, weight: 1.0, rtt_s: 0.0 };
         let run = LossRun { first_ns: 0, last_ns: 0, from: 0, to: 1200, rtt_ns: 0, segments: 1 };
         let episodes = vec![Episode { runs: vec![&run], queue_s: None }; 4];
         let every: Vec<&Episode<'_>> = episodes.iter().collect();
-        let link = Link {
-            rate: 1e6,
-            serialisation_s: 1e-3,
-            base_s: 0.02,
-            is_lower_bound: false,
-            busy_bytes: 0.0,
-            range: (1e6, 1e6),
-            agreement: None,
-        };
-        assert!(policer(&every, &[lost; 4], &Flow::default(), &link).is_none());
+        assert!(policer(&every, &[lost; 4], true, &Flow::default(), &link(1e6)).is_none());
     }
 }

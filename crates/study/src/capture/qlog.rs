@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::estimate::{AckEstimate, Estimate, Vantage};
 use super::flow::Flow;
-use super::loss::Step;
+use super::loss::{STEPS_MAX, Step};
 use super::queue::{Fate, Queue};
 use super::signals::{AckSignal, Lost};
 use super::{Paths, judge, loss};
@@ -20,8 +20,6 @@ use crate::{Error, Result};
 const SENT_MAX: usize = 131_072;
 /// Largest number of connections of a log. Ours: a guard against a log of group identifiers that never repeat.
 const CONNECTIONS_MAX: usize = 1_000;
-/// Largest number of packets among which a policer is looked for. Ours: 1.3 MB.
-const STEPS_MAX: usize = 32_768;
 /// Bytes of a packet if the log names no length. Source: RFC 9000 14.
 const PACKET: u64 = 1200;
 /// Bytes of Ethernet, IPv4 and UDP around a packet.
@@ -156,6 +154,7 @@ impl Log {
             self.sent.insert(number, self.newest);
             if number.0 == APPLICATION {
                 self.queue.on_sent(number.1, now_ns, bytes + HEADERS);
+                self.settle(false);
             }
             while self.sent.len() > SENT_MAX {
                 self.sent.pop_first();
@@ -190,7 +189,8 @@ impl Log {
                 }
                 Fate::Arrived => rtt_ns.into_iter().for_each(|rtt_ns| signals.on_passed(rtt_ns)),
             }
-            if steps.len() < STEPS_MAX {
+            // Without ACKs, packets that arrived are not known one by one.
+            if self.has_acks && steps.len() < STEPS_MAX {
                 let after_ns = packet.sent_ns.saturating_sub(self.settled_ns);
                 self.settled_ns = packet.sent_ns;
                 let bytes = packet.bytes.saturating_sub(HEADERS) as f64;
@@ -387,5 +387,39 @@ mod tests {
         let text = [sent(0), sent(1), sent(2)].concat();
         let (logs, is_cut) = connections(text.as_bytes(), |_, _, _| ()).unwrap();
         assert_eq!((logs.len(), logs[0].flow.counters.sent, is_cut), (1, 3 * 65_535, false));
+    }
+
+    fn event(t_ms: f64, name: &str, number: u64, more: &str) -> String {
+        let header = format!("{{\"packet_type\":\"1RTT\",\"packet_number\":{number}}}");
+        format!("{{\"time\":{t_ms},\"name\":\"quic:{name}\",\"data\":{{\"header\":{header}{more}}}}}\n")
+    }
+
+    #[test]
+    fn memory_is_bounded_without_acks() {
+        let text: String = (0..60_000).map(|number| event(1.0, "packet_sent", number, "")).collect();
+        let (logs, _) = connections(text.as_bytes(), |_, _, _| ()).unwrap();
+        assert!(logs[0].queue.len() < 20_000, "{}", logs[0].queue.len());
+    }
+
+    /// Bursts of eight to ten packets at 10 Mbit/s over 20 ms, whose ACKs the receiver holds back for 15 ms.
+    #[test]
+    fn the_time_for_which_a_receiver_holds_back_its_acks_is_no_part_of_the_base_rtt() {
+        let mut text = String::new();
+        for burst in 0..300_u64 {
+            let sent_ms = 60.0 * burst as f64;
+            let packets = 10 - burst % 3;
+            for nth in 0..packets {
+                text += &event(sent_ms, "packet_sent", 10 * burst + nth, ",\"raw\":{\"length\":1208}");
+            }
+            let last = 10 * burst + packets - 1;
+            let ack = format!(
+                ",\"frames\":[{{\"frame_type\":\"ack\",\"ack_delay\":15,\"acked_ranges\":[[{},{last}]]}}]",
+                10 * burst
+            );
+            text += &event(sent_ms + 20.0 + packets as f64 + 15.0, "packet_received", burst, &ack);
+        }
+        let own = &read(text.as_bytes()).unwrap().paths[0];
+        let (rate, rtt) = (own.rate.as_ref().unwrap(), own.rtt.as_ref().unwrap());
+        assert!((rate.bps / 10e6 - 1.0).abs() < 0.01 && (rtt.base_ms - 20.0).abs() < 0.1, "{own:?}");
     }
 }

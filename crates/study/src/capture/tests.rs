@@ -378,3 +378,23 @@ fn a_qlog_of_a_policed_flow_gives_the_policer_and_the_link_behind_it() {
         assert!(off(policer.bps, 8e6).abs() < 0.02 && own.main_loss() == Some(LossKind::Policer), "{own:?}");
     }
 }
+
+/// ACKs in clusters agree best with a queue that is served at once.
+#[test]
+fn a_qlog_over_wifi_gives_no_rate_beyond_the_links() {
+    let [log, _] = qlogs("path = 'wifi'\nduration = '15s'\nflow = ['bbr1']\n");
+    let rate = read(log.as_slice()).unwrap().paths[0].rate.clone().unwrap();
+    assert!(off(rate.bps, 150e6).abs() < 0.1, "{rate:?}");
+}
+
+/// A log of recovery's metrics alone does not tell the packets that passed.
+#[test]
+fn a_qlog_without_acks_gives_the_policer_too() {
+    let policed = "policer = 'rate=8mbit,burst=60kB'\nduration = '20s'\nflow = ['cubic']\n";
+    let [sequence, _] = qlogs(&format!("rate = '20mbit'\nrtt = '40ms'\nbuffer = '1bdp'\n{policed}"));
+    let lines = String::from_utf8(sequence).unwrap();
+    let without: Vec<&str> = lines.lines().filter(|line| !line.contains(":packet_received")).collect();
+    let own = &read(without.join("\n").as_bytes()).unwrap().paths[0];
+    let policer = own.policer.as_ref().unwrap();
+    assert!(off(policer.bps, 8e6).abs() < 0.03 && policer.from.contains("bucket is empty"), "{own:?}");
+}
