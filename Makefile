@@ -36,7 +36,7 @@ RUN_FEATURES := $(if $(wildcard $(dir $(RELEASE))deps/libparquet-*),$(FEATURES),
 # One selection of packages for each set of features, so that no two steps build anything twice.
 # The Python extension needs Python's headers: `make python` builds and tests it.
 WORKSPACE := --workspace --exclude bbrlab-py
-# The features of all steps that do not need more; CI compiles with all of them, once, and `make features` checks the others.
+# Features of the steps that need none: none here, and all in CI, where most steps need them anyway. `make features` tests the other set.
 SET := $(if $(CI),$(FEATURES))
 OTHERS := $(if $(CI),,$(FEATURES))
 TEST := cargo test --locked $(WORKSPACE) $(SET)
@@ -46,7 +46,7 @@ TEST_FULL := cargo test --locked $(WORKSPACE) $(FEATURES)
 SAME := core sim lab replay report stats study web
 # Integration tests that the features change, but those of REST_STEPS' own.
 CHANGED_TESTS := ab bad_input command emulate record serve watch
-# Those that are there with every feature alone; `backend`, of QUIC, takes as long as all others, so it begins first.
+# Those that need every feature. `backend`, of QUIC, takes as long as all others, so they begin first.
 FULL_TESTS := backend tune
 # All others.
 PLAIN_TESTS := $(filter-out $(FULL_TESTS) differential host,$(sort $(basename $(notdir $(wildcard crates/*/tests/*.rs))) \
