@@ -18,6 +18,10 @@ const MS: f64 = 1e-3;
 /// A microsecond in seconds: the unit of times where `time_units` is `us`, until draft-02.
 const US: f64 = 1e-6;
 
+/// Unit of `ack_delay` in picoquic's logs, which have the frame's own number. Source: RFC 9000 18.2, the default of 2^3 µs; picoquic has no
+/// other.
+const ACK_DELAY_UNIT: f64 = 8e-6;
+
 /// An event of a connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Event<'a> {
@@ -29,6 +33,8 @@ pub struct Event<'a> {
     pub connection: &'a str,
     /// Unit of the times in `data`, seconds.
     pub unit_s: f64,
+    /// Unit of `ack_delay`, seconds.
+    delay_unit_s: f64,
     /// Fields.
     pub data: &'a Map<String, Value>,
 }
@@ -77,11 +83,18 @@ impl Event<'_> {
         Some(ranges.flatten().filter_map(ends).collect())
     }
 
-    /// Time for which the receiver held back the ACK, seconds. None in a log with microseconds: picoquic writes the frame's own units there.
+    /// Time for which the receiver held back the ACK, seconds.
     pub fn ack_delay_s(&self) -> Option<f64> {
         let frames = self.data.get("frames")?.as_array()?;
         let delay = frames.iter().find_map(|frame| number(frame.get("ack_delay")))?;
-        (self.unit_s == MS && delay >= 0.0).then_some(delay * MS)
+        (delay >= 0.0).then_some(delay * self.delay_unit_s)
+    }
+
+    /// Length of the UDP payload, bytes.
+    pub fn datagram_bytes(&self) -> Option<u64> {
+        let raw = self.data.get("raw").and_then(|raw| number(raw.get("length")));
+        let bytes = raw.or_else(|| self.number(&["byte_length", "length"]))?;
+        (bytes >= 0.0).then_some((bytes as u64).min(PACKET_MAX))
     }
 
     /// Length of the packet, bytes.
@@ -168,13 +181,14 @@ fn text_of<'a>(map: &'a Map<String, Value>, keys: &[&str]) -> Option<&'a str> {
 #[derive(Clone, Copy, Debug)]
 struct Clock {
     unit_s: f64,
+    delay_unit_s: f64,
     is_delta: bool,
     last_s: f64,
 }
 
 impl Default for Clock {
     fn default() -> Self {
-        Self { unit_s: MS, is_delta: false, last_s: 0.0 }
+        Self { unit_s: MS, delay_unit_s: MS, is_delta: false, last_s: 0.0 }
     }
 }
 
@@ -183,8 +197,10 @@ impl Clock {
         let common = trace.get("common_fields");
         let format = common.and_then(|common| common.get("time_format")).and_then(Value::as_str).unwrap_or("");
         let units = trace.get("configuration").and_then(|configuration| configuration.get("time_units"));
+        let unit_s = if units.and_then(Value::as_str) == Some("us") { US } else { MS };
         Self {
-            unit_s: if units.and_then(Value::as_str) == Some("us") { US } else { MS },
+            unit_s,
+            delay_unit_s: if title(trace) == Some("picoquic") { ACK_DELAY_UNIT } else { unit_s },
             is_delta: format.contains("delta") || format == "relative_to_previous_event",
             last_s: 0.0,
         }
@@ -259,7 +275,8 @@ impl Reader<'_> {
         clock.last_s = if clock.is_delta { clock.last_s + at_s } else { at_s };
         let kind = name.rsplit(':').next().unwrap_or(name).to_ascii_lowercase();
         let connection = group.and_then(Value::as_str).unwrap_or(trace);
-        (self.on_event)(&Event { t_s: clock.last_s, kind: &kind, connection, unit_s: clock.unit_s, data });
+        let Clock { unit_s, delay_unit_s, last_s: t_s, .. } = *clock;
+        (self.on_event)(&Event { t_s, kind: &kind, connection, unit_s, delay_unit_s, data });
     }
 }
 
@@ -303,6 +320,22 @@ mod tests {
         let mut packet = None;
         read(text.as_bytes(), |event| packet = event.packet_number().zip(event.packet_bytes()).or(packet)).unwrap();
         assert_eq!(packet, Some((7, 1440)));
+    }
+
+    #[test]
+    fn the_delays_of_acks_are_in_the_writers_unit() {
+        let delay_s = |title: &str, units: &str| {
+            let text = format!(
+                r#"{{"traces":[{{"title":"{title}","event_fields":["time","event","data"],"configuration":{{"time_units":"{units}"}},
+                "events":[[1,"packet_received",{{"frames":[{{"frame_type":"padding"}},{{"frame_type":"ack","ack_delay":62}}]}}]]}}]}}"#
+            );
+            let mut delay_s = None;
+            read(text.as_bytes(), |event| delay_s = event.ack_delay_s()).unwrap();
+            delay_s.map(|delay_s| (1e6 * delay_s).round())
+        };
+        assert_eq!(delay_s("a server", "ms"), Some(62_000.0));
+        assert_eq!(delay_s("mvfst", "us"), Some(62.0));
+        assert_eq!(delay_s("picoquic", "us"), Some(496.0));
     }
 
     #[test]

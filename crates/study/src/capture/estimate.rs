@@ -141,6 +141,8 @@ pub struct Estimate {
     pub receiver: String,
     /// Place of the capture.
     pub vantage: Vantage,
+    /// Basis of that.
+    pub vantage_from: String,
     /// First data, seconds after the beginning of the capture.
     pub start_s: f64,
     /// Time from the first data to the last ACK, seconds.

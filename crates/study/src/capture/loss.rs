@@ -9,10 +9,14 @@ use super::signals::{LossRun, Signals, Timeline};
 
 /// Share of the full queue's waiting time, and of the bucket's depth, from which it counts as full, or empty. Ours.
 const FULL_SHARE: f64 = 0.8;
+/// The same where the waiting time of each packet is known, and segments that fewer may fill the queue. Ours: a queue of bytes drops when
+/// the next packet has no room.
+const EXACT_FULL_SHARE: f64 = 0.97;
+const EXACT_FULL_SEGMENTS: f64 = 2.0;
 /// Share of the episodes that a kind must have to be reported. Ours.
 const KIND_SHARE: f64 = 0.15;
-/// Share of the runs of losses that are longer than one segment, from which losses are bursts. Ours: independent losses of 10 % have 0.1,
-/// bursts with a mean of 2.5 have 0.6. A mean would follow a single overflow of the queue.
+/// Share of an episode's runs of losses that are longer than one segment, from which losses are bursts; the mean over the episodes. Ours:
+/// independent losses of 10 % have 0.1, bursts with a mean of 2.5 have 0.6, and one overflow of the queue, with many runs, is one episode.
 const BURST_SHARE: f64 = 0.4;
 /// Smallest number of episodes for a judgement on chance: fewer are too few for a share. Ours.
 const EPISODES_MIN: usize = 3;
@@ -24,14 +28,19 @@ const STEADY: f64 = 0.6;
 /// Rates tried for the tokens, as shares of the rate between the losses, and their ratio. Ours: tokens that overflow a
 /// small bucket are lost to the flow.
 const TOKEN_RATES: (f64, f64, f64) = (0.9, 3.0, 1.01);
-/// The same where each packet is known, and the number of depths tried. Ours: then a bucket of the right rate has one level at all losses.
+/// The same where each packet is known, the excess and the distance, and the number of depths tried. Ours: then a bucket of the right rate
+/// has one level at all losses; with random ones the best of all rates and depths has an excess of up to 0.65.
 const EXACT_RATES: (f64, f64, f64) = (0.9, 3.0, 1.001);
+const EXACT_POLICED: f64 = 0.7;
 const EXACT_STEADY: f64 = 0.2;
 const EXACT_DEPTHS: u32 = 16;
+/// Runs of losses among the packets that are remembered, from which those behind them are not needed. Ours.
+const EXACT_RUNS: usize = 16;
 /// Largest number of packets of which each is remembered. Ours: 1.3 MB.
 pub const STEPS_MAX: usize = 32_768;
 /// Share of the best excess from which a rate is as good; the steadiest level at the losses decides. Ours.
 const AS_GOOD: f64 = 0.9;
+const EXACT_AS_GOOD: f64 = 0.998;
 /// Windows into which the time between first and last loss is divided, and the fewest of them with losses, to look for a policer that
 /// is never idle. Ours.
 const WINDOWS: usize = 24;
@@ -154,6 +163,8 @@ fn episodes<'a>(runs: &[&'a LossRun], link: &Link) -> Vec<Episode<'a>> {
 /// Comparison of the waiting times next to losses with those of all data.
 struct QueueTest {
     full_s: f64,
+    /// Waiting time from which the queue counts as full.
+    from_s: f64,
     /// Episodes that are more at a full queue than chance explains.
     tail_episodes: f64,
     can_be_full: bool,
@@ -169,8 +180,11 @@ impl QueueTest {
         let full_s = if highest > 0.0 { highest.max(usual.min(1.5 * highest)) } else { usual };
         let can_be_full = !link.is_lower_bound && full_s >= link.full_min_s();
         let known = at_losses.len() as f64;
-        let high = at_losses.iter().filter(|one| one.0 >= FULL_SHARE * full_s).count() as f64;
-        let limit_us = 1e6 * (link.base_s + link.serialisation_s + FULL_SHARE * full_s);
+        let room_s = full_s - (EXACT_FULL_SEGMENTS * link.serialisation_s);
+        let exact_s = signals.passed.as_ref().map_or(0.0, |_| room_s.min(EXACT_FULL_SHARE * full_s));
+        let from_s = exact_s.max(FULL_SHARE * full_s);
+        let high = at_losses.iter().filter(|one| one.0 >= from_s).count() as f64;
+        let limit_us = 1e6 * (link.base_s + link.serialisation_s + from_s);
         let chance = signals.waits().map_or(0.0, |all| 1.0 - all.quantile_below(limit_us as u64));
         let tail_share = if known == 0.0 || !can_be_full {
             0.0
@@ -183,7 +197,7 @@ impl QueueTest {
         // A few episodes may all be at a full queue by chance.
         let is_chance = known < EPISODES_MIN as f64 && chance.powf(known) > 0.2;
         let tail_episodes = if is_chance { 0.0 } else { tail_share * episodes.len() as f64 };
-        Self { full_s, tail_episodes, can_be_full }
+        Self { full_s, from_s, tail_episodes, can_be_full }
     }
 
     fn is_full(&self, episode: &Episode<'_>) -> bool {
@@ -191,7 +205,7 @@ impl QueueTest {
     }
 
     fn is_full_at(&self, queue_s: f64) -> bool {
-        self.can_be_full && self.tail_episodes > 0.5 && queue_s >= FULL_SHARE * self.full_s
+        self.can_be_full && self.tail_episodes > 0.5 && queue_s >= self.from_s
     }
 
     /// Waiting time at the drops: the median over all runs, which leaves out the first ones of an episode.
@@ -222,9 +236,12 @@ fn estimate(kind: LossKind, episodes: f64, of: &[&Episode<'_>], flow: &Flow, fro
 
 /// Kind of the losses that depend on neither queue nor bucket.
 fn others_kind(rest: &[&Episode<'_>]) -> LossKind {
-    let runs: Vec<&&LossRun> = rest.iter().flat_map(|one| &one.runs).collect();
-    let long = runs.iter().filter(|run| run.segments > 1).count();
-    if long as f64 >= BURST_SHARE * runs.len() as f64 { LossKind::Burst } else { LossKind::Random }
+    let long_share = |episode: &&Episode<'_>| {
+        let long = episode.runs.iter().filter(|run| run.segments > 1).count();
+        long as f64 / episode.runs.len() as f64
+    };
+    let mean = rest.iter().map(long_share).sum::<f64>() / rest.len() as f64;
+    if mean >= BURST_SHARE { LossKind::Burst } else { LossKind::Random }
 }
 
 /// Basis of a policer that was found by its bucket.
@@ -239,8 +256,9 @@ fn policed(
 ) -> Option<(PolicerEstimate, &'static str)> {
     let exact = || policer(episodes, &flow.steps, true, flow, link);
     // Losses may be behind the packets that are remembered.
-    let has_all = (1..STEPS_MAX).contains(&flow.steps.len());
-    let in_bins = || if has_all { None } else { policer(episodes, &steps_of(timeline), false, flow, link) };
+    let is_cut = flow.steps.is_empty() || flow.steps.len() == STEPS_MAX;
+    let has_most = !is_cut || flow.steps.iter().filter(|step| step.weight > 0.0).count() >= EXACT_RUNS;
+    let in_bins = || if has_most { None } else { policer(episodes, &steps_of(timeline), false, flow, link) };
     let idle = || Some((exact().or_else(in_bins)?, EMPTY));
     let busy = || Some((busy_policer(timeline, flow, link)?, "however much was sent, the same passed"));
     idle().or_else(busy)
@@ -334,13 +352,14 @@ fn policer(rest: &[&Episode<'_>], steps: &[Step], is_exact: bool, flow: &Flow, l
     let scored = tried.filter_map(|rate| Some((rate, bucket(steps, rate, is_exact)?)));
     let scored: Vec<(f64, Bucket)> = scored.filter(|(_, bucket)| bucket.depth >= DEPTH_SEGMENTS * mss).collect();
     let best = scored.iter().map(|one| one.1.excess).reduce(f64::max)?;
-    let good = scored.iter().filter(|one| one.1.excess >= AS_GOOD * best);
+    let as_good = if is_exact { EXACT_AS_GOOD } else { AS_GOOD };
+    let good = scored.iter().filter(|one| one.1.excess >= as_good * best);
     let &(rate, Bucket { excess, depth, spread }) = good.min_by(|a, b| a.1.spread.total_cmp(&b.1.spread))?;
     // A link that serves at this rate has a queue; a policer has none.
     let is_slower = link.is_lower_bound || rate < 0.97 * link.rate;
     let wire = flow.wire_ratio();
-    let steady = if is_exact { EXACT_STEADY } else { STEADY };
-    (excess >= POLICED && spread <= steady && is_slower).then(|| PolicerEstimate {
+    let (policed, steady) = if is_exact { (EXACT_POLICED, EXACT_STEADY) } else { (POLICED, STEADY) };
+    (excess >= policed && spread <= steady && is_slower).then(|| PolicerEstimate {
         bps: 8.0 * rate * wire,
         burst_bytes: depth * wire,
         from: format!("its bucket is empty at {:.0} points more of the losses than of all data", 100.0 * excess),
@@ -483,6 +502,38 @@ mod tests {
         let own = at(1e6);
         assert!(own.excess > 0.99 && own.spread < 0.02 && (own.depth / 1e5 - 1.0).abs() < 0.03, "{own:?}");
         assert!(at(0.97e6).spread > 5.0 * own.spread && at(1.03e6).spread > 5.0 * own.spread, "{:?}", at(1.03e6));
+    }
+
+    #[test]
+    fn random_losses_are_no_policer() {
+        let mut rng = bbrlab_core::Rng::new(1);
+        for draw in 0..12 {
+            let mut steps = sawtooth(f64::INFINITY, 4000);
+            for step in &mut steps {
+                if rng.below(400) == 0 {
+                    (step.lost, step.passed, step.weight) = (step.passed, 0.0, 1.0);
+                }
+            }
+            let run = LossRun { first_ns: 0, last_ns: 0, from: 0, to: 1250, rtt_ns: 0, segments: 1 };
+            let episodes = vec![Episode { runs: vec![&run], queue_s: None }; 8];
+            let every: Vec<&Episode<'_>> = episodes.iter().collect();
+            let mut flow = Flow::default();
+            flow.counters.largest = 1250;
+            assert!(policer(&every, &steps, true, &flow, &link(3e6)).is_none(), "draw {draw}");
+        }
+    }
+
+    #[test]
+    fn one_overflow_among_single_losses_is_no_burst() {
+        let run = |segments| LossRun { first_ns: 0, last_ns: 0, from: 0, to: 1250, rtt_ns: 0, segments };
+        let (one, two) = (run(1), run(2));
+        let single = Episode { runs: vec![&one], queue_s: None };
+        let overflow = Episode { runs: [&one, &two].repeat(50), queue_s: None };
+        let mut rest = vec![&single; 9];
+        rest.push(&overflow);
+        assert_eq!(others_kind(&rest), LossKind::Random);
+        let burst = Episode { runs: vec![&two], queue_s: None };
+        assert_eq!(others_kind(&[&single, &burst]), LossKind::Burst);
     }
 
     fn link(rate: f64) -> Link {

@@ -12,6 +12,7 @@ use super::flow::Flow;
 use super::loss::{STEPS_MAX, Step};
 use super::queue::{Fate, Queue};
 use super::signals::{AckSignal, Lost};
+use super::verdict::hide_the_path;
 use super::{Paths, judge, loss};
 use crate::qlog::{self, Event};
 use crate::{Error, Result};
@@ -24,6 +25,8 @@ const CONNECTIONS_MAX: usize = 1_000;
 const PACKET: u64 = 1200;
 /// Bytes of Ethernet, IPv4 and UDP around a packet.
 const HEADERS: u64 = 42;
+/// Bytes received for each byte sent, from which the log is that of the data's receiver. Ours: its ACKs are a twentieth of the data.
+const RECEIVER_SHARE: u64 = 2;
 /// Largest time between two packets of a burst. Ours: the stack sends them in one go.
 const BURST_NS: u64 = 5_000;
 /// Bytes of a packet that are not data, where a log does not list its frames: a short header with a connection identifier of eight
@@ -47,8 +50,16 @@ pub(super) struct Log {
     last_rtt_ns: u64,
     in_flight: u64,
     lost_bytes: u64,
+    /// Bytes of packets received.
+    received: u64,
+    /// Bytes of each packet that its length in the log leaves out.
+    hidden: u64,
+    /// Bytes of packets since the newest datagram, and their number.
+    undelimited: (u64, u64),
     /// The newest packet declared lost.
     lost: Number,
+    /// Packets declared lost, with their bytes.
+    given_up: BTreeMap<Number, u64>,
     /// True from the first ACK frame on: the metrics are needless.
     has_acks: bool,
 }
@@ -125,6 +136,7 @@ impl Log {
         let mut rtt_ns = None;
         match event.kind {
             "packet_sent" => self.on_sent(now_ns, event),
+            "datagram_sent" | "datagrams_sent" => self.on_datagram(event),
             "packet_lost" => self.on_lost(now_ns, event),
             "packet_received" => rtt_ns = self.on_received(now_ns, event),
             "metrics_updated" | "recovery_metrics_updated" if !self.has_acks => rtt_ns = self.on_metrics(now_ns, event),
@@ -134,7 +146,8 @@ impl Log {
     }
 
     fn on_sent(&mut self, now_ns: u64, event: &Event<'_>) {
-        let bytes = event.packet_bytes().unwrap_or(PACKET);
+        let bytes = event.packet_bytes().unwrap_or(PACKET).saturating_add(self.hidden);
+        self.undelimited = (self.undelimited.0.saturating_add(bytes), self.undelimited.1 + 1);
         let counters = &mut self.flow.counters;
         counters.packets += 1;
         counters.sent = counters.sent.saturating_add(bytes);
@@ -162,11 +175,28 @@ impl Log {
         }
     }
 
+    /// Learns from a datagram of one packet what the lengths of packets leave out: the AEAD's tag in picoquic's logs.
+    fn on_datagram(&mut self, event: &Event<'_>) {
+        let (bytes, packets) = std::mem::take(&mut self.undelimited);
+        let more = event.datagram_bytes().and_then(|datagram| datagram.checked_sub(bytes));
+        if let Some(more) = more.filter(|more| packets == 1 && (1..=TAG).contains(more)) {
+            self.hidden = more;
+        }
+    }
+
     fn on_lost(&mut self, now_ns: u64, event: &Event<'_>) {
         let Some(number) = number_of(event) else { return };
+        // Where ACKs are known, a packet no longer in flight has arrived, or was declared lost before.
+        if self.has_acks && !self.sent.contains_key(&number) {
+            return;
+        }
         self.lost = self.lost.max(number);
         let unknown = Sent { at_ns: now_ns, bytes: PACKET, first: number, lead: PACKET };
         let Sent { at_ns: sent_ns, bytes, .. } = self.sent.remove(&number).unwrap_or(unknown);
+        self.given_up.insert(number, bytes);
+        while self.given_up.len() > SENT_MAX {
+            self.given_up.pop_first();
+        }
         self.lost_bytes = self.lost_bytes.saturating_add(bytes);
         self.flow.counters.again = self.flow.counters.again.saturating_add(bytes);
         if number.0 == APPLICATION && self.queue.on_fate(number.1, Fate::Lost(self.last_rtt_ns)) {
@@ -209,6 +239,7 @@ impl Log {
 
     /// Packets that an ACK acknowledges for the first time. Returns the RTT of the newest, if it is one of them.
     fn on_received(&mut self, now_ns: u64, event: &Event<'_>) -> Option<u64> {
+        self.received = self.received.saturating_add(event.packet_bytes().unwrap_or(0));
         let ranges = event.acked_ranges()?;
         self.has_acks = true;
         let space = space(event);
@@ -223,6 +254,9 @@ impl Log {
                     self.queue.on_fate(number.1, Fate::Arrived);
                 }
             }
+            let late: Vec<Number> =
+                self.given_up.range((space, from)..=(space, to)).map(|(number, _)| *number).collect();
+            late.into_iter().for_each(|number| bytes += self.withdraw(number));
         }
         if bytes == 0 {
             return None;
@@ -238,12 +272,13 @@ impl Log {
         if let Some(sent) = sent.filter(|_| space != APPLICATION) {
             let rtt_ns = now_ns.saturating_sub(sent.at_ns).max(1);
             self.flow.signals.get_or_insert_default().on_handshake(rtt_ns, sent.lead);
+            self.queue.on_handshake(rtt_ns, sent.lead);
         }
-        let rtt = sent.map(|sent| (sent.at_ns, now_ns.saturating_sub(sent.at_ns).max(1)));
+        let delay_ns = event.ack_delay_s().map_or(0, |delay_s| (1e9 * delay_s) as u64);
+        let rtt = sent.map(|sent| (sent.at_ns, self.without_delay(now_ns.saturating_sub(sent.at_ns).max(1), delay_ns)));
         if space == APPLICATION {
             if let Some((sent_ns, rtt_ns)) = rtt {
-                let delay_ns = event.ack_delay_s().map_or(0, |delay_s| (1e9 * delay_s) as u64);
-                self.queue.on_ack(newest, sent_ns + rtt_ns.saturating_sub(delay_ns).max(1));
+                self.queue.on_ack(newest, sent_ns + rtt_ns);
             }
             self.settle(false);
         }
@@ -251,6 +286,26 @@ impl Log {
         self.flow.counters.delivered = self.flow.counters.delivered.saturating_add(bytes);
         self.acked(&AckSignal { now_ns, bytes, rtt, lead, mss, has_holes });
         rtt.map(|rtt| rtt.1)
+    }
+
+    /// RTT without the time for which the receiver held back the ACK, unless that makes it half of the smallest: then the log has the time
+    /// in another unit.
+    fn without_delay(&self, rtt_ns: u64, delay_ns: u64) -> u64 {
+        let least = self.flow.signals.as_deref().map_or(u64::MAX, |signals| signals.min_rtt_ns).min(rtt_ns);
+        let without = rtt_ns.saturating_sub(delay_ns);
+        if without >= least.div_ceil(2) { without } else { rtt_ns }
+    }
+
+    /// Withdraws the loss of a packet that arrived after all. Returns its bytes.
+    fn withdraw(&mut self, number: Number) -> u64 {
+        let bytes = self.given_up.remove(&number).unwrap_or(0);
+        self.lost_bytes = self.lost_bytes.saturating_sub(bytes);
+        self.flow.counters.needless = self.flow.counters.needless.saturating_add(bytes);
+        if number.0 != APPLICATION || !self.queue.on_late(number.1) {
+            let Lost { from, to, .. } = lost(number.1, 0, 0);
+            self.flow.signals.get_or_insert_default().withdraw(from, to, PACKET);
+        }
+        bytes
     }
 
     fn acked(&mut self, signal: &AckSignal) {
@@ -301,10 +356,12 @@ impl Log {
             "reordering, ACK spacing and the receiver's limits: they are not read from a qlog",
             "the congestion control: name it with --current where it matters",
         ];
-        Ok(Estimate {
+        let is_sender = self.received < RECEIVER_SHARE * counters.sent;
+        let mut own = Estimate {
             sender: self.name.clone(),
             receiver: "peer".to_owned(),
-            vantage: Vantage::Sender,
+            vantage: if is_sender { Vantage::Sender } else { Vantage::Receiver },
+            vantage_from: "bytes sent and received".to_owned(),
             start_s: 0.0,
             duration_s,
             sent_bytes: counters.sent as f64,
@@ -318,7 +375,7 @@ impl Log {
             loss_ratio: self.lost_bytes as f64 / sent,
             losses: losses.kinds,
             policer: losses.policer,
-            needless_ratio: 0.0,
+            needless_ratio: counters.needless as f64 / sent,
             reordered_ratio: 0.0,
             reordered_segments: 0.0,
             acks: AckEstimate { segments: 0.0, period_ms: None, from: "not in a qlog".to_owned() },
@@ -326,10 +383,16 @@ impl Log {
             receiver_limited: None,
             algorithm: None,
             unknown: unknown.map(str::to_owned).to_vec(),
-        })
+        };
+        if !is_sender {
+            hide_the_path(&mut own);
+        }
+        Ok(own)
     }
 }
 
+/// Largest tag of an AEAD, bytes. Source: RFC 9001 5.3.
+const TAG: u64 = 16;
 /// Number space of 0-RTT and 1-RTT packets. Source: RFC 9000 12.3.
 const APPLICATION: u8 = 2;
 
@@ -399,6 +462,79 @@ mod tests {
         let text: String = (0..60_000).map(|number| event(1.0, "packet_sent", number, "")).collect();
         let (logs, _) = connections(text.as_bytes(), |_, _, _| ()).unwrap();
         assert!(logs[0].queue.len() < 20_000, "{}", logs[0].queue.len());
+    }
+
+    fn log_of(text: &str) -> Log {
+        connections(text.as_bytes(), |_, _, _| ()).unwrap().0.pop().unwrap()
+    }
+
+    fn ack(t_ms: f64, from: u64, to: u64) -> String {
+        event(
+            t_ms,
+            "packet_received",
+            0,
+            &format!(",\"frames\":[{{\"frame_type\":\"ack\",\"acked_ranges\":[[{from},{to}]]}}]"),
+        )
+    }
+
+    #[test]
+    fn a_packet_declared_lost_that_arrives_is_a_needless_retransmission_and_no_loss() {
+        let sent: String = (0..40).map(|number| event(number as f64, "packet_sent", number, "")).collect();
+        let lost = |number| event(60.0, "packet_lost", number, "");
+        let text = [sent, ack(50.0, 0, 9), lost(10), lost(11), lost(5), ack(80.0, 11, 39)].concat();
+        let mut log = log_of(&text);
+        log.settle(true);
+        let signals = log.flow.signals.as_deref().unwrap();
+        // Number 5 had been acknowledged, 10 is lost, and 11 came late.
+        assert_eq!((log.lost_bytes, log.flow.counters.needless, signals.lost_segments), (PACKET, PACKET, 1));
+        assert_eq!(log.flow.counters.delivered, 39 * PACKET);
+    }
+
+    #[test]
+    fn late_arrivals_behind_the_memory_of_the_queue_are_no_losses() {
+        let sent = |range: std::ops::Range<u64>| -> String {
+            range.map(|number| event(1.0, "packet_sent", number, "")).collect()
+        };
+        let lost = event(2.0, "packet_lost", 3, "");
+        let text = [sent(0..10), ack(2.0, 0, 2), lost, sent(10..40_000), ack(9.0, 3, 39_999)].concat();
+        let log = log_of(&text);
+        let signals = log.flow.signals.as_deref().unwrap();
+        assert_eq!((log.lost_bytes, log.flow.counters.needless, signals.lost_segments), (0, PACKET, 0));
+    }
+
+    #[test]
+    fn what_lengths_leave_out_is_learnt_from_datagrams_of_one_packet() {
+        let packet = |number| event(1.0, "packet_sent", number, ",\"raw\":{\"length\":1424}");
+        let datagram = |bytes: u64| {
+            format!("{{\"time\":1,\"name\":\"transport:datagram_sent\",\"data\":{{\"byte_length\":{bytes}}}}}\n")
+        };
+        let sent = |texts: &[String]| log_of(&texts.concat()).flow.counters.sent;
+        assert_eq!(sent(&[packet(0), datagram(1440), packet(1), datagram(1440), packet(2)]), 1424 + 2 * 1440);
+        assert_eq!(sent(&[packet(0), datagram(1424), packet(1)]), 2 * 1424);
+        assert_eq!(sent(&[packet(0), datagram(1500), packet(1)]), 2 * 1424, "padding");
+        assert_eq!(sent(&[packet(0), packet(1), datagram(2860), packet(2)]), 3 * 1424, "two packets");
+    }
+
+    #[test]
+    fn the_log_of_a_receiver_gives_no_path() {
+        let text: String = (0..100)
+            .map(|number| {
+                let t_ms = 10.0 * number as f64;
+                let received = event(t_ms, "packet_received", number, ",\"raw\":{\"length\":1200}");
+                let sent = event(t_ms, "packet_sent", number, ",\"raw\":{\"length\":40}");
+                [received, sent, ack(t_ms + 5.0, number, number)].concat()
+            })
+            .collect();
+        let own = &read(text.as_bytes()).unwrap().paths[0];
+        assert!(own.vantage == Vantage::Receiver && own.rate.is_none() && own.losses.is_empty(), "{own:?}");
+    }
+
+    #[test]
+    fn a_delay_in_another_unit_leaves_the_rtt_as_it_is() {
+        let mut log = Log::default();
+        assert_eq!(log.without_delay(40, 25), 40, "more than half of the only RTT");
+        log.flow.signals.get_or_insert_default().min_rtt_ns = 20;
+        assert_eq!((log.without_delay(40, 25), log.without_delay(40, 31), log.without_delay(40, 40)), (15, 40, 40));
     }
 
     /// Bursts of eight to ten packets at 10 Mbit/s over 20 ms, whose ACKs the receiver holds back for 15 ms.

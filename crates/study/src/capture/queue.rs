@@ -8,8 +8,9 @@ use std::collections::VecDeque;
 const WINDOW: usize = 16_384;
 /// Attempts to find them. Ours: the application may be slower than the link at first.
 const ATTEMPTS: usize = 4;
-/// Packets of a span, unless the fate of one behind them is unknown. Ours: an ACK may come a packet early or late.
-const SPAN_PACKETS: usize = 8;
+/// Packets of a short span and of a long one, unless the fate of one behind them is unknown. Ours: an ACK may come a packet early or late;
+/// a short span is more often sent without a pause.
+const SPAN_PACKETS: [usize; 2] = [8, 32];
 /// Spans at the beginning, and the least share of their base RTT that the path's has. Ours: a connection begins on an empty link, and its
 /// route may change.
 const FIRST_SPANS: usize = 8;
@@ -65,12 +66,20 @@ pub struct Served {
     pub agreement: f64,
 }
 
+/// Smallest RTT of the handshake, and the bytes on the wire that it served.
+#[derive(Clone, Copy, Debug)]
+struct Handshake {
+    rtt_ns: f64,
+    bytes: f64,
+}
+
 /// Packets of a connection in the order in which they were sent.
 #[derive(Clone, Debug, Default)]
 pub struct Queue {
     packets: VecDeque<Packet>,
     served: Option<Served>,
     attempts: usize,
+    handshake: Option<Handshake>,
     /// Time at which the packet before had been served, on the clock of ACKs, ns.
     free_ns: f64,
 }
@@ -87,6 +96,12 @@ impl Queue {
         self.packets.len()
     }
 
+    /// Records the smallest RTT of the handshake, and the bytes on the wire that it served.
+    pub fn on_handshake(&mut self, rtt_ns: u64, bytes: u64) {
+        let seen = Handshake { rtt_ns: rtt_ns as f64, bytes: bytes as f64 };
+        self.handshake = Some(self.handshake.filter(|before| before.rtt_ns <= seen.rtt_ns).unwrap_or(seen));
+    }
+
     /// Records a packet sent.
     pub fn on_sent(&mut self, number: u64, sent_ns: u64, bytes: u64) {
         self.packets.push_back(Packet { number, sent_ns, bytes, fate: Fate::Unknown, acked_ns: 0 });
@@ -98,6 +113,13 @@ impl Queue {
         if packet.fate == Fate::Unknown {
             packet.fate = fate;
         }
+        true
+    }
+
+    /// Records that a packet declared lost has arrived. Returns false if it is not in memory.
+    pub fn on_late(&mut self, number: u64) -> bool {
+        let Some(packet) = self.packet(number) else { return false };
+        packet.fate = Fate::Arrived;
         true
     }
 
@@ -122,7 +144,7 @@ impl Queue {
             }
             if self.attempts < ATTEMPTS {
                 self.attempts += 1;
-                self.served = served(self.packets.make_contiguous());
+                self.served = served(self.packets.make_contiguous(), self.handshake);
             }
         }
         while let Some(packet) = self.packets.front().copied() {
@@ -159,7 +181,7 @@ struct Span<'a> {
     bytes: f64,
 }
 
-fn spans(packets: &[Packet]) -> Vec<Span<'_>> {
+fn spans(packets: &[Packet], least: usize) -> Vec<Span<'_>> {
     let newest: Vec<usize> = (0..packets.len()).filter(|&at| packets[at].acked_ns > 0).collect();
     let mut spans = Vec::new();
     let Some(&(mut from)) = newest.first() else { return spans };
@@ -169,7 +191,7 @@ fn spans(packets: &[Packet]) -> Vec<Span<'_>> {
         if !is_known || packets[end].acked_ns < packets[before].acked_ns {
             spans.extend(Span::of(packets, from, before));
             from = end;
-        } else if end - from >= SPAN_PACKETS {
+        } else if end - from >= least {
             spans.extend(Span::of(packets, from, end));
             from = end;
         }
@@ -202,36 +224,42 @@ fn base_ns(spans: &[Span<'_>], byte_ns: f64) -> f64 {
     spans.iter().map(|span| span.acked_ns - span.served_ns(0.0, 0.0, byte_ns)).fold(f64::INFINITY, f64::min)
 }
 
-/// Base RTT with this rate, ns, and the agreement of the spans with both.
-fn agreement(spans: &[Span<'_>], rate: f64) -> (f64, f64) {
+/// Base RTT with this rate, ns, and the agreement of the spans of each length with both.
+fn agreement(spans: &[Vec<Span<'_>>], handshake: Option<Handshake>, rate: f64) -> (f64, f64) {
     let byte_ns = 1e9 / rate;
-    let (first, rest) = spans.split_at(spans.len().min(FIRST_SPANS));
+    let (first, rest) = spans[0].split_at(spans[0].len().min(FIRST_SPANS));
     let first_ns = base_ns(first, byte_ns);
     let base_ns = base_ns(rest, byte_ns).min(first_ns);
-    if base_ns < FIRST_SHARE * first_ns {
+    let handshake_ns = handshake.map_or(0.0, |seen| seen.rtt_ns - seen.bytes * byte_ns);
+    if base_ns < FIRST_SHARE * first_ns.max(handshake_ns) {
         return (base_ns, 0.0);
     }
+    (base_ns, spans.iter().map(|spans| agreement_with(spans, base_ns, byte_ns)).sum::<f64>() / spans.len() as f64)
+}
+
+/// Agreement of the spans with a rate and a base RTT.
+fn agreement_with(spans: &[Span<'_>], base_ns: f64, byte_ns: f64) -> f64 {
     let agrees = |span: &Span<'_>| {
         let error_ns = (span.acked_ns - span.served_ns(span.free_ns, base_ns, byte_ns)).abs();
         let within = |share: f64| (1.0 - error_ns / (ERROR_NS + share * span.bytes * byte_ns)).max(0.0);
         ERROR_SHARES.map(within).iter().sum::<f64>() / ERROR_SHARES.len() as f64
     };
     let (hit, all) = spans.iter().fold((0.0, 0.0), |sum, span| (sum.0 + span.bytes * agrees(span), sum.1 + span.bytes));
-    (base_ns, hit / f64::max(all, 1.0))
+    hit / f64::max(all, 1.0)
 }
 
 /// Rate and base RTT of these packets; none if other rates explain them as well.
-fn served(packets: &[Packet]) -> Option<Served> {
-    let spans = spans(packets);
-    let (first, last) = (spans.first()?, spans.last()?);
-    let bytes: f64 = spans.iter().map(|span| span.bytes).sum();
+fn served(packets: &[Packet], handshake: Option<Handshake>) -> Option<Served> {
+    let spans = SPAN_PACKETS.map(|least| spans(packets, least));
+    let (first, last) = (spans[0].first()?, spans[0].last()?);
+    let bytes: f64 = spans[0].iter().map(|span| span.bytes).sum();
     if bytes <= 0.0 {
         return None;
     }
     let delivered = bytes / (last.acked_ns - first.free_ns).max(1.0) * 1e9;
     let ladder = |from: f64, to: f64, ratio: f64| -> Vec<(f64, f64)> {
         let rates = std::iter::successors(Some(from), |rate| Some(rate * ratio)).take_while(|rate| *rate <= to);
-        rates.map(|rate| (rate, agreement(&spans, rate).1)).collect()
+        rates.map(|rate| (rate, agreement(&spans, handshake, rate).1)).collect()
     };
     let best_of = |tried: &[(f64, f64)]| tried.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1));
     let (low, high, ratio) = RATES;
@@ -244,8 +272,8 @@ fn served(packets: &[Packet]) -> Option<Served> {
     let (rate, agreed) = best_of(&ladder(near / ratio, near * ratio, FINE))?;
     let is_apart = |one: &&(f64, f64)| one.0 > APART * rate || one.0 < rate / APART;
     let apart = tried.iter().filter(is_apart).map(|one| one.1).fold(0.0, f64::max);
-    let is_known = agreed >= AGREEMENT && (agreed - apart) * spans.len() as f64 >= GAIN;
-    is_known.then(|| Served { rate, base_s: agreement(&spans, rate).0.max(0.0) / 1e9, agreement: agreed })
+    let is_known = agreed >= AGREEMENT && (agreed - apart) * spans[0].len() as f64 >= GAIN;
+    is_known.then(|| Served { rate, base_s: agreement(&spans, handshake, rate).0.max(0.0) / 1e9, agreement: agreed })
 }
 
 #[cfg(test)]
@@ -295,6 +323,36 @@ mod tests {
         // The first packet of a burst waits for none, the fifth for four.
         let near = |rtt: Option<u64>, ms: f64| (rtt.unwrap() as f64 / 1e6 - ms).abs() < 0.1;
         assert!(near(rtts[11], 21.0) && near(rtts[15], 25.0), "{:?}", &rtts[11..21]);
+    }
+
+    /// A busy link at 4 Mbit/s, whose receiver acknowledges by a timer of 25 ms that begins with a packet: of eight to nine packets, late.
+    #[test]
+    fn the_rate_is_right_where_acks_come_late_by_part_of_a_packet() {
+        let mut queue = Queue::default();
+        let served_ns = |number: u64| 2_500_000 * (number + 1) + BASE_NS;
+        let (mut number, mut acked) = (0, 0);
+        for (nth, packets) in [9, 9, 8, 10].into_iter().cycle().take(400).enumerate() {
+            for _ in 0..packets {
+                queue.on_sent(number, 2_400_000 * number, 1250);
+                queue.on_fate(number, Fate::Arrived);
+                number += 1;
+            }
+            acked = served_ns(number - 1) + [0, 1_900_000, 400_000, 1_200_000][nth % 4];
+            queue.on_ack(number - 1, acked);
+        }
+        assert!(acked > 0 && settled(&mut queue).iter().all(Option::is_some));
+        assert!((8.0 * queue.served().unwrap().rate / 4e6 - 1.0).abs() < 0.01, "{:?}", queue.served());
+    }
+
+    #[test]
+    fn a_base_rtt_below_half_of_the_handshakes_is_none() {
+        for (handshake_ms, has_rate) in [(30, true), (60, false)] {
+            let mut queue = served_bursts(|_| false);
+            queue.on_handshake(1_000_000 * handshake_ms, 1250);
+            queue.on_handshake(2_000_000 * handshake_ms, 1250);
+            settled(&mut queue);
+            assert_eq!(queue.served().is_some(), has_rate, "{handshake_ms} ms");
+        }
     }
 
     #[test]

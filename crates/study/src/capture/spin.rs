@@ -132,6 +132,7 @@ impl Way {
             sender: from.to_string(),
             receiver: to.to_string(),
             vantage: Vantage::Unknown,
+            vantage_from: String::new(),
             start_s: first_ns.saturating_sub(origin_ns) as f64 / 1e9,
             duration_s,
             sent_bytes: sent,

@@ -74,7 +74,7 @@ impl Estimate {
             Vantage::Unknown => None,
         };
         if let Some(vantage) = vantage {
-            add("captured", vantage.to_owned(), "the halves of the handshake, and data seen late");
+            add("captured", vantage.to_owned(), &self.vantage_from);
         }
         if self.vantage == Vantage::Receiver {
             return lines;

@@ -46,6 +46,7 @@ fn estimate(connection: &Connection, side: usize, origin_ns: u64) -> Option<Esti
         sender: ends[side].to_string(),
         receiver: ends[1 - side].to_string(),
         vantage,
+        vantage_from: "the halves of the handshake, and data seen late".to_owned(),
         start_s: first_ns.saturating_sub(origin_ns) as f64 / NANOS,
         duration_s,
         sent_bytes: counters.sent as f64,
@@ -100,11 +101,11 @@ pub fn vantage(handshake: &Handshake, side: usize, flow: &Flow) -> Vantage {
     }
 }
 
-/// Removes the figures that a capture at the receiver cannot give.
-fn hide_the_path(own: &mut Estimate) {
+/// Removes the figures that a capture or log of the receiver cannot give.
+pub fn hide_the_path(own: &mut Estimate) {
     (own.rate, own.rtt, own.buffer, own.policer, own.algorithm) = (None, None, None, None, None);
     own.losses.clear();
-    own.unknown.push("rate, RTT, buffer and loss: the capture is at the receiver; capture at the sender".to_owned());
+    own.unknown.push("rate, RTT, buffer and loss: this was recorded at the receiver; record at the sender".to_owned());
 }
 
 /// Names what could not be known.
