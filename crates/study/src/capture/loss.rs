@@ -507,13 +507,16 @@ mod tests {
     #[test]
     fn random_losses_are_no_policer() {
         let mut rng = bbrlab_core::Rng::new(1);
-        for draw in 0..12 {
-            let mut steps = sawtooth(f64::INFINITY, 4000);
-            for step in &mut steps {
-                if rng.below(400) == 0 {
-                    (step.lost, step.passed, step.weight) = (step.passed, 0.0, 1.0);
-                }
-            }
+        for draw in 0..40 {
+            let mut rate = 1e6;
+            let packet = |_| {
+                let after_s = 1250.0 / rate;
+                let is_lost = rng.below(400) == 0;
+                let (passed, lost) = if is_lost { (0.0, 1250.0) } else { (1250.0, 0.0) };
+                rate *= if is_lost { 0.7 } else { 1.001 };
+                Step { after_s, passed, lost, weight: if is_lost { 1.0 } else { 0.0 }, rtt_s: 0.0 }
+            };
+            let steps: Vec<Step> = (0..3000).map(packet).collect();
             let run = LossRun { first_ns: 0, last_ns: 0, from: 0, to: 1250, rtt_ns: 0, segments: 1 };
             let episodes = vec![Episode { runs: vec![&run], queue_s: None }; 8];
             let every: Vec<&Episode<'_>> = episodes.iter().collect();
