@@ -3,15 +3,17 @@
 The paths are drawn as in crates/study/src/capture/tests.rs: 1 to 200 Mbit/s, 5 to 200 ms, a queue of 0.2 to 4 BDP and at least ten
 packets; a quarter each with tail drop alone, random loss, a policer, burst loss.
 
-Usage: captures.py [--on uml|kernel|quic|sim] [--paths N] [--seed N] [--jobs N] [--keep DIR]
+Usage: captures.py [--on uml|kernel|quic|picoquic|sim] [--paths N] [--seed N] [--jobs N] [--keep DIR]
   --on uml      Linux in virtual time, pcapng of the sender (default); kernel: this host's, in real time, with root; sim: the simulator
   --on quic     `bbrlab serve` and `get` over the link in virtual time, qlog of the server
+  --on picoquic picoquic's own simulator, pico_sim in the folder of its build (PICO_SIM), qlog of the server; it has no policer, and loses
+                at regular distances
   --paths N     number of paths (60)
-  --seed N      of the draw (1); rules of `path` were chosen on draw 1 over uml and quic, none on others
+  --seed N      of the draw (1); rules of `path` were chosen on draws 1 over uml and 1 to 3 over quic
   --jobs N      runs at a time (2; 1 with kernel)
   --keep DIR    keep scenarios, captures and results there
 Exit status: 0 if the counts are within the limits, 1 if not or a run failed, 2 for wrong arguments.
-env: BBRLAB (target/release/bbrlab)
+env: BBRLAB (target/release/bbrlab), PICO_SIM (no default)
 SPDX-License-Identifier: Apache-2.0 OR MIT
 """
 
@@ -30,6 +32,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BBRLAB = os.environ.get("BBRLAB", str(ROOT / "target/release/bbrlab"))
+PICO_SIM = os.environ.get("PICO_SIM", "")
 
 FRAME_BYTES = 1514
 # Most that an estimate may differ, and the smallest share of the paths within that. Set before the first run.
@@ -39,6 +42,9 @@ SHARES = {"rate": 0.95, "base": 0.95, "kind": 0.9, "buffer": 0.95}
 CLOSE = 1.5
 FLOWS = {"uml": ["cubic", "bbr1", "reno"], "kernel": ["cubic", "bbr1", "reno"], "sim": ["cubic", "bbr1", "reno", "bbr3"]}
 FLOWS["quic"] = FLOWS["sim"]
+FLOWS["picoquic"] = ["newreno", "cubic", "bbr", "bbr1"]
+# Bytes of picoquic's full packet and of its ACK, as its simulator serves them: without headers of UDP, IP and Ethernet.
+PICOQUIC_BYTES, PICOQUIC_ACK_BYTES, UDP_FRAME_BYTES = 1440, 41, 42
 RUN_LIMIT_S = 900
 
 
@@ -128,12 +134,42 @@ def of_quic(path, folder):
     return log, max(lost_episodes(log, path["rtt"]) - elsewhere, 0), elsewhere
 
 
+def of_picoquic(path, folder):
+    """Runs a download in picoquic's simulator. Returns the same, and corrects the path: its link serves packets without their headers."""
+    if path["is_policed"]:
+        path.update(is_policed=False, kind="tail_drop", rate=int(path["keys"]["rate"].removesuffix("bit")))
+    lossless = path["lost"] == 0
+    between = 0 if lossless else max(round(path["run"] / path["lost"]), 1)
+    gbps, latency_us, queue_us = path["rate"] / 1e9, round(500 * path["rtt"]), round(8e6 * path["buffer"] / path["rate"])
+    spec = {
+        "main_scenario_text": f"=b1:*1:397:{int(path['rate'] / 8 * path['duration'] / 2)};",
+        "main_cc_algo": path["flow"], "nb_connections": 1, "main_target_time": 600_000_000, "qlog_dir": str(folder),
+        "data_rate_in_gbps": f"{gbps:.7f}", "latency": latency_us, "queue_delay_max": queue_us,
+    }  # fmt: skip
+    if not lossless:
+        link = f"U{gbps:.7f}:D{gbps:.7f}:L{latency_us}:Q{queue_us}:B{round(path['run'])}:P{between}"
+        spec["link_scenario"] = f"1000000000:{link}"
+    text = folder / "spec.txt"
+    text.write_text("".join(f"{key}: {value}\n" for key, value in spec.items()), encoding="utf-8")
+    # Its certificates are beside the folder of the build.
+    done([PICO_SIM, "-S", str(pathlib.Path(PICO_SIM).resolve().parent.parent), str(text)])
+    log = next(folder.glob("*.server.qlog"))
+    sent = log.read_text(encoding="utf-8").count('"packet_sent"')
+    episodes = lost_episodes(log, path["rtt"])
+    elsewhere = 0 if lossless else min(sent / (between + path["run"]), episodes)
+    path["rtt"] += 8e3 * PICOQUIC_ACK_BYTES / path["rate"]
+    frames = 1 + UDP_FRAME_BYTES / PICOQUIC_BYTES
+    path["rate"], path["buffer"] = path["rate"] * frames, path["buffer"] * frames
+    return log, episodes - elsewhere, elsewhere
+
+
 def lost_episodes(log, rtt_ms):
     """Losses of a qlog that are more than a round trip after the one before."""
     episodes, last_ms = 0, -math.inf
     for line in log.read_text(encoding="utf-8").splitlines():
-        if '"quic:packet_lost"' in line:
-            now_ms = json.loads(line.lstrip("\x1e"))["time"]
+        if 'packet_lost"' in line:
+            # picoquic's events are arrays that begin with the time in µs.
+            now_ms = float(line[1:].split(",")[0]) / 1e3 if line.startswith("[") else json.loads(line.lstrip("\x1e"))["time"]
             episodes += now_ms - last_ms > rtt_ms
             last_ms = now_ms
     return episodes
@@ -174,7 +210,8 @@ def compare(path, capture, drops, elsewhere):
 def one(path, on, folder):
     """Runs a path and compares."""
     folder.mkdir(parents=True, exist_ok=True)
-    run = of_quic(path, folder) if on == "quic" else of_tcp(path, on, folder)
+    runs = {"quic": of_quic, "picoquic": of_picoquic}
+    run = runs[on](path, folder) if on in runs else of_tcp(path, on, folder)
     return compare(path, *run)
 
 
@@ -197,6 +234,8 @@ def main():
         parser.error("--paths, --jobs: write at least 1")
     if not os.access(BBRLAB, os.X_OK):
         parser.error(f"{BBRLAB}: no such command; make build writes it, or set BBRLAB")
+    if args.on == "picoquic" and not os.access(PICO_SIM, os.X_OK):
+        parser.error("PICO_SIM: name the pico_sim of a build of picoquic")
     with tempfile.TemporaryDirectory() as scratch:
         base = (args.keep or pathlib.Path(scratch)).absolute()
         paths = [draw(args.seed, nth, FLOWS[args.on]) for nth in range(args.paths)]

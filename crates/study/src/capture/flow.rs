@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::headers::{Segment, flag};
-use super::loss::Step;
-use super::scoreboard::{Scoreboard, Unwrapped};
+use super::loss::{STEPS_MAX, Step};
+use super::queue::{Fate, Packet, Queue};
+use super::scoreboard::{Frame, Scoreboard, Unwrapped};
 use super::signals::{AckSignal, Signals};
 
 /// Segment size if neither the handshake nor a segment shows it. Source: Ethernet with timestamps.
@@ -124,8 +125,16 @@ pub struct Flow {
     pub signals: Option<Box<Signals>>,
     /// Counters.
     pub counters: Counters,
-    /// The first packets in the order of their sending, where a log has them.
+    /// The link's queue.
+    pub queue: Queue,
+    /// The first packets whose fate is known, in the order of their sending.
     pub steps: Vec<Step>,
+    /// True if there was no memory for both.
+    has_no_packets: bool,
+    /// Segments sent.
+    segments: u64,
+    /// Time of the newest packet among `steps`.
+    pub settled_ns: u64,
     /// Options of the data's sender.
     pub own: Announced,
     /// Options of its receiver.
@@ -200,14 +209,16 @@ impl Flow {
             self.counters.idle_ns = self.counters.idle_ns.saturating_add(idle);
         }
         self.signals.get_or_insert_default().on_sent(now_ns, payload);
+        let frame = self.on_frame(now_ns, from, payload);
         let next = self.board.next;
         if next > 0 && from < next {
-            self.on_repeated(now_ns, from, to.min(next));
+            self.on_repeated(now_ns, frame, from, to.min(next));
         }
         if to > next {
-            let skipped = self.board.send(now_ns, from, from.max(next), to);
+            let skipped = self.board.send(now_ns, frame, from.max(next), to);
             self.counters.missing += skipped;
         }
+        self.settle(false);
         let in_flight = self.board.in_flight();
         if let Some(recovery) = self.recovery.as_mut().filter(|recovery| recovery.has_ended) {
             recovery.after = recovery.after.max(in_flight);
@@ -216,14 +227,53 @@ impl Flow {
         self.watch_dip(now_ns);
     }
 
+    /// Records the RTT of the handshake.
+    pub fn on_handshake(&mut self, rtt_ns: u64) {
+        self.handshake_ns = Some(rtt_ns);
+        self.queue.on_handshake(rtt_ns, SYN_BYTES);
+    }
+
+    /// Gives the queue the segments of a frame.
+    fn on_frame(&mut self, now_ns: u64, from: u64, payload: u64) -> Frame {
+        let frame = Frame { number: self.segments, from, segment: self.mss() };
+        let (first, last) = frame.numbers_of(from, from + payload);
+        self.segments = last + 1;
+        if !self.has_no_packets {
+            let headers = self.counters.headers;
+            for number in first..=last {
+                let bytes = (payload - (number - first) * frame.segment).min(frame.segment);
+                self.queue.on_sent(number, now_ns, bytes + headers);
+            }
+        }
+        frame
+    }
+
+    /// Takes over packets whose fate is known.
+    fn settle(&mut self, is_last: bool) {
+        let Self { queue, steps, settled_ns, counters, .. } = self;
+        queue.settle(is_last, |packet, rtt_ns| add_step(steps, settled_ns, packet, rtt_ns, counters.headers));
+    }
+
+    /// Number of packets in memory.
+    pub fn packets(&self) -> usize {
+        self.queue.len() + self.steps.len()
+    }
+
+    /// Discards all packets.
+    pub fn forget_packets(&mut self) {
+        (self.queue, self.steps, self.has_no_packets) = (Queue::default(), Vec::new(), true);
+    }
+
     /// Handles data below the highest sent.
-    fn on_repeated(&mut self, now_ns: u64, from: u64, to: u64) {
+    fn on_repeated(&mut self, now_ns: u64, frame: Frame, from: u64, to: u64) {
         let mss = self.mss();
-        let Self { board, signals, counters, .. } = self;
+        let Self { board, signals, counters, queue, .. } = self;
         let in_flight = board.next.saturating_sub(board.una);
         let mut has_lost = false;
-        let repeated = board.send_again(now_ns, from, to, |lost| {
+        let repeated = board.send_again(now_ns, frame, from, to, |lost, frame| {
             has_lost = true;
+            let (first, last) = frame.numbers_of(lost.from, lost.to);
+            (first..=last).for_each(|number| _ = queue.on_fate(number, Fate::Lost(lost.before_ns)));
             signals.get_or_insert_default().on_lost(&lost, mss);
         });
         counters.filled += repeated.unseen;
@@ -281,6 +331,13 @@ impl Flow {
         let skip = usize::from(duplicate.is_some());
         let had_holes = self.board.sacked > 0;
         let delivered = self.board.acknowledge(now_ns, ack, blocks.skip(skip));
+        for &(first, last) in &self.board.arrived {
+            (first..=last).for_each(|number| _ = self.queue.on_fate(number, Fate::Arrived));
+        }
+        if let Some(rtt) = delivered.rtt {
+            self.queue.on_ack(rtt.number, now_ns);
+        }
+        self.settle(false);
         if ack > una && self.board.una == self.board.next {
             self.emptied_ns = Some(now_ns);
         }
@@ -365,11 +422,31 @@ impl Flow {
                 signals.on_handshake(rtt_ns, SYN_BYTES);
             }
         }
+        self.settle(true);
         if let Some(since) = self.window_full_since.take() {
             self.counters.window_ns = self.counters.window_ns.saturating_add(self.last_ns.saturating_sub(since));
         }
         self.board.forget();
     }
+}
+
+/// Adds a packet to the first ones.
+pub fn add_step(steps: &mut Vec<Step>, settled_ns: &mut u64, packet: &Packet, rtt_ns: Option<u64>, headers: u64) {
+    if steps.len() >= STEPS_MAX || packet.fate == Fate::Unknown {
+        return;
+    }
+    let after_ns = packet.sent_ns.saturating_sub(*settled_ns);
+    *settled_ns = packet.sent_ns;
+    let bytes = packet.bytes.saturating_sub(headers) as f64;
+    let is_lost = packet.fate != Fate::Arrived;
+    let is_first = is_lost && steps.last().is_none_or(|step| step.lost == 0.0);
+    steps.push(Step {
+        after_s: after_ns as f64 / 1e9,
+        passed: if is_lost { 0.0 } else { bytes },
+        lost: if is_lost { bytes } else { 0.0 },
+        weight: if is_first { 1.0 } else { 0.0 },
+        rtt_s: rtt_ns.unwrap_or(0) as f64 / 1e9,
+    });
 }
 
 /// Returns the range that an ACK reports as received twice: below its number, or within its second block.

@@ -8,9 +8,8 @@ use std::io::Read;
 use serde_json::Value;
 
 use super::estimate::{AckEstimate, Estimate, Vantage};
-use super::flow::Flow;
-use super::loss::{STEPS_MAX, Step};
-use super::queue::{Fate, Queue};
+use super::flow::{self, Flow};
+use super::queue::Fate;
 use super::signals::{AckSignal, Lost};
 use super::verdict::hide_the_path;
 use super::{Paths, judge, loss};
@@ -37,9 +36,6 @@ const OVERHEAD: u64 = 11 + 6 + 16;
 #[derive(Default)]
 pub(super) struct Log {
     pub flow: Flow,
-    queue: Queue,
-    /// Time of the newest packet that the queue handed over.
-    settled_ns: u64,
     /// Bytes of stream data in the packets sent.
     data: u64,
     events: u64,
@@ -166,7 +162,7 @@ impl Log {
             self.newest = Sent { at_ns: now_ns, bytes, first, lead: before + bytes };
             self.sent.insert(number, self.newest);
             if number.0 == APPLICATION {
-                self.queue.on_sent(number.1, now_ns, bytes + HEADERS);
+                self.flow.queue.on_sent(number.1, now_ns, bytes + HEADERS);
                 self.settle(false);
             }
             while self.sent.len() > SENT_MAX {
@@ -199,7 +195,7 @@ impl Log {
         }
         self.lost_bytes = self.lost_bytes.saturating_add(bytes);
         self.flow.counters.again = self.flow.counters.again.saturating_add(bytes);
-        if number.0 == APPLICATION && self.queue.on_fate(number.1, Fate::Lost(self.last_rtt_ns)) {
+        if number.0 == APPLICATION && self.flow.queue.on_fate(number.1, Fate::Lost(self.last_rtt_ns)) {
             self.settle(false);
         } else {
             let lost = lost(number.1, sent_ns, self.last_rtt_ns);
@@ -209,9 +205,9 @@ impl Log {
 
     /// Takes over packets whose fate is known, with their RTTs by the queue.
     fn settle(&mut self, is_last: bool) {
-        let signals = self.flow.signals.get_or_insert_default();
-        let steps = &mut self.flow.steps;
-        self.queue.settle(is_last, |packet, rtt_ns| {
+        let Flow { signals, steps, queue, settled_ns, .. } = &mut self.flow;
+        let signals = signals.get_or_insert_default();
+        queue.settle(is_last, |packet, rtt_ns| {
             match packet.fate {
                 Fate::Unknown => return,
                 Fate::Lost(before_ns) => {
@@ -220,19 +216,8 @@ impl Log {
                 Fate::Arrived => rtt_ns.into_iter().for_each(|rtt_ns| signals.on_passed(rtt_ns)),
             }
             // Without ACKs, packets that arrived are not known one by one.
-            if self.has_acks && steps.len() < STEPS_MAX {
-                let after_ns = packet.sent_ns.saturating_sub(self.settled_ns);
-                self.settled_ns = packet.sent_ns;
-                let bytes = packet.bytes.saturating_sub(HEADERS) as f64;
-                let is_lost = packet.fate != Fate::Arrived;
-                let is_first = is_lost && steps.last().is_none_or(|step| step.lost == 0.0);
-                steps.push(Step {
-                    after_s: after_ns as f64 / 1e9,
-                    passed: if is_lost { 0.0 } else { bytes },
-                    lost: if is_lost { bytes } else { 0.0 },
-                    weight: if is_first { 1.0 } else { 0.0 },
-                    rtt_s: rtt_ns.unwrap_or(0) as f64 / 1e9,
-                });
+            if self.has_acks {
+                flow::add_step(steps, settled_ns, packet, rtt_ns, HEADERS);
             }
         });
     }
@@ -251,7 +236,7 @@ impl Log {
             for number in acked {
                 bytes += self.sent.remove(&number).map_or(0, |sent| sent.bytes);
                 if space == APPLICATION {
-                    self.queue.on_fate(number.1, Fate::Arrived);
+                    self.flow.queue.on_fate(number.1, Fate::Arrived);
                 }
             }
             let late: Vec<Number> =
@@ -272,13 +257,13 @@ impl Log {
         if let Some(sent) = sent.filter(|_| space != APPLICATION) {
             let rtt_ns = now_ns.saturating_sub(sent.at_ns).max(1);
             self.flow.signals.get_or_insert_default().on_handshake(rtt_ns, sent.lead);
-            self.queue.on_handshake(rtt_ns, sent.lead);
+            self.flow.queue.on_handshake(rtt_ns, sent.lead);
         }
         let delay_ns = event.ack_delay_s().map_or(0, |delay_s| (1e9 * delay_s) as u64);
         let rtt = sent.map(|sent| (sent.at_ns, self.without_delay(now_ns.saturating_sub(sent.at_ns).max(1), delay_ns)));
         if space == APPLICATION {
             if let Some((sent_ns, rtt_ns)) = rtt {
-                self.queue.on_ack(newest, sent_ns + rtt_ns);
+                self.flow.queue.on_ack(newest, sent_ns + rtt_ns);
             }
             self.settle(false);
         }
@@ -301,7 +286,7 @@ impl Log {
         let bytes = self.given_up.remove(&number).unwrap_or(0);
         self.lost_bytes = self.lost_bytes.saturating_sub(bytes);
         self.flow.counters.needless = self.flow.counters.needless.saturating_add(bytes);
-        if number.0 != APPLICATION || !self.queue.on_late(number.1) {
+        if number.0 != APPLICATION || !self.flow.queue.on_late(number.1) {
             let Lost { from, to, .. } = lost(number.1, 0, 0);
             self.flow.signals.get_or_insert_default().withdraw(from, to, PACKET);
         }
@@ -346,7 +331,7 @@ impl Log {
         let (Some(signals), Some(first_ns)) = (flow.signals.as_deref(), flow.first_ns) else {
             return Err(Error::NoMetrics);
         };
-        let served = self.queue.served().map(|served| judge::served(flow, &served));
+        let served = self.flow.queue.served().map(|served| judge::served(flow, &served));
         let Some(link) = served.or_else(|| judge::link(flow)) else { return Err(Error::NoMetrics) };
         let losses = loss::judge(flow, &link);
         let counters = flow.counters;
@@ -461,7 +446,7 @@ mod tests {
     fn memory_is_bounded_without_acks() {
         let text: String = (0..60_000).map(|number| event(1.0, "packet_sent", number, "")).collect();
         let (logs, _) = connections(text.as_bytes(), |_, _, _| ()).unwrap();
-        assert!(logs[0].queue.len() < 20_000, "{}", logs[0].queue.len());
+        assert!(logs[0].flow.queue.len() < 20_000, "{}", logs[0].flow.queue.len());
     }
 
     fn log_of(text: &str) -> Log {

@@ -90,8 +90,7 @@ impl Queue {
         self.served
     }
 
-    /// Number of packets in memory, for tests of its bounds.
-    #[cfg(test)]
+    /// Number of packets in memory.
     pub fn len(&self) -> usize {
         self.packets.len()
     }

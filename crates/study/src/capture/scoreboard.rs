@@ -37,14 +37,36 @@ impl Unwrapped {
     }
 }
 
+/// A frame of one segment, or of several that offload splits; its segments have consecutive numbers in the order of their sending.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame {
+    /// Number of its first segment.
+    pub number: u64,
+    /// Its first byte.
+    pub from: u64,
+    /// Bytes of a segment.
+    pub segment: u64,
+}
+
+impl Frame {
+    /// Number of the segment with this byte.
+    pub fn number_of(&self, byte: u64) -> u64 {
+        self.number + byte.saturating_sub(self.from) / self.segment.max(1)
+    }
+
+    /// First and last number of the segments with these bytes, the last excluded.
+    pub fn numbers_of(&self, from: u64, to: u64) -> (u64, u64) {
+        (self.number_of(from), self.number_of(to.max(from + 1) - 1))
+    }
+}
+
 /// A range of data in flight that was sent in one frame.
 #[derive(Clone, Copy, Debug)]
 struct Record {
     from: u64,
     to: u64,
     sent_ns: u64,
-    /// First byte of its frame.
-    frame: u64,
+    frame: Frame,
     /// Sent more than once: an ACK of it gives no RTT (Karn).
     is_again: bool,
     is_sacked: bool,
@@ -61,7 +83,12 @@ pub struct RttSample {
     pub rtt_ns: u64,
     /// Bytes of its frame up to the end of the range acknowledged.
     pub lead: u64,
+    /// Number of its last segment.
+    pub number: u64,
 }
+
+/// The newest data that an ACK is the first to acknowledge: its send time, and what of its frame had to pass.
+type Newest = Option<(u64, u64, u64)>;
 
 /// Result of an ACK.
 #[derive(Clone, Copy, Debug, Default)]
@@ -100,6 +127,8 @@ pub struct Scoreboard {
     overtaker: u64,
     recent: [(u64, u64); RECENT],
     recent_at: usize,
+    /// Segments that the newest ACK is the first to acknowledge: first and last number of each range.
+    pub arrived: Vec<(u64, u64)>,
     /// RTT of the last data that left the records.
     front_rtt_ns: u64,
     /// True if records were discarded because they were too many.
@@ -117,8 +146,8 @@ impl Scoreboard {
         self.next.saturating_sub(self.una).saturating_sub(self.sacked)
     }
 
-    /// Records data sent for the first time, from `next` on, in a frame that begins at `frame`. Returns the bytes skipped.
-    pub fn send(&mut self, now_ns: u64, frame: u64, from: u64, to: u64) -> u64 {
+    /// Records data of a frame sent for the first time, from `next` on. Returns the bytes skipped.
+    pub fn send(&mut self, now_ns: u64, frame: Frame, from: u64, to: u64) -> u64 {
         if self.next == 0 {
             (self.una, self.next) = (from, from);
         }
@@ -146,8 +175,16 @@ impl Scoreboard {
         (self.sacked, self.recent) = (0, [(0, 0); RECENT]);
     }
 
-    /// Records data below `next` sent again; `lost` receives each part that was neither acknowledged nor a mere repetition.
-    pub fn send_again(&mut self, now_ns: u64, from: u64, to: u64, mut lost: impl FnMut(Lost)) -> Repeated {
+    /// Records data of a frame below `next` sent again; `lost` receives each part that was neither acknowledged nor a mere repetition, and
+    /// the frame in which it was lost.
+    pub fn send_again(
+        &mut self,
+        now_ns: u64,
+        frame: Frame,
+        from: u64,
+        to: u64,
+        mut lost: impl FnMut(Lost, Frame),
+    ) -> Repeated {
         let mut repeated = Repeated { needless: self.una.min(to).saturating_sub(from), unseen: 0 };
         let from = from.max(self.una);
         if from >= to {
@@ -169,9 +206,11 @@ impl Scoreboard {
                 continue;
             }
             let (before_ns, after_ns) = (self.rtt_before(nth), self.rtt_after(nth));
-            lost(Lost { sent_ns: record.sent_ns, from: record.from, to: record.to, before_ns, after_ns });
+            let Record { sent_ns, from, to, .. } = record;
+            lost(Lost { sent_ns, from, to, before_ns, after_ns }, record.frame);
             let record = &mut self.records[nth];
-            (record.is_again, record.sent_ns, record.frame) = (true, now_ns, record.from);
+            let frame = Frame { number: frame.number_of(from), from, ..frame };
+            (record.is_again, record.sent_ns, record.frame) = (true, now_ns, frame);
         }
         repeated.unseen = (to - from).saturating_sub(known);
         repeated
@@ -204,7 +243,8 @@ impl Scoreboard {
     /// Processes an ACK with its SACK blocks.
     pub fn acknowledge(&mut self, now_ns: u64, ack: u64, blocks: impl Iterator<Item = (u64, u64)>) -> Delivered {
         let mut delivered = Delivered::default();
-        let mut newest: Option<(u64, u64)> = None;
+        let mut newest: Newest = None;
+        self.arrived.clear();
         // What one ACK reports has no order of its own.
         self.overtaker = self.highest_sacked;
         for (from, to) in blocks {
@@ -214,12 +254,16 @@ impl Scoreboard {
         if ack > self.una {
             self.advance(now_ns, ack, &mut delivered, &mut newest);
         }
-        delivered.rtt =
-            newest.map(|(sent_ns, lead)| RttSample { sent_ns, rtt_ns: now_ns.saturating_sub(sent_ns).max(1), lead });
+        delivered.rtt = newest.map(|(sent_ns, lead, number)| RttSample {
+            sent_ns,
+            rtt_ns: now_ns.saturating_sub(sent_ns).max(1),
+            lead,
+            number,
+        });
         delivered
     }
 
-    fn sack(&mut self, now_ns: u64, from: u64, to: u64, delivered: &mut Delivered, newest: &mut Option<(u64, u64)>) {
+    fn sack(&mut self, now_ns: u64, from: u64, to: u64, delivered: &mut Delivered, newest: &mut Newest) {
         // A block mostly repeats what an earlier ACK reported: only its new ends need a look.
         let known = self.recent.iter().position(|&(a, b)| from < b && a < to && a < b);
         let (old_from, old_to) = known.map_or((to, to), |nth| self.recent[nth]);
@@ -237,14 +281,7 @@ impl Scoreboard {
         }
     }
 
-    fn sack_range(
-        &mut self,
-        now_ns: u64,
-        from: u64,
-        to: u64,
-        delivered: &mut Delivered,
-        newest: &mut Option<(u64, u64)>,
-    ) {
+    fn sack_range(&mut self, now_ns: u64, from: u64, to: u64, delivered: &mut Delivered, newest: &mut Newest) {
         if from >= to {
             return;
         }
@@ -260,13 +297,14 @@ impl Scoreboard {
             record.is_sacked = true;
             delivered.bytes += bytes;
             self.sacked += bytes;
+            self.arrived.push(record.frame.numbers_of(record.from, record.to));
             record.arrive(now_ns, newest);
             record.overtaken(highest, delivered);
         }
     }
 
     /// Moves `una` forward to `ack`.
-    fn advance(&mut self, now_ns: u64, ack: u64, delivered: &mut Delivered, newest: &mut Option<(u64, u64)>) {
+    fn advance(&mut self, now_ns: u64, ack: u64, delivered: &mut Delivered, newest: &mut Newest) {
         self.split(ack);
         let highest = self.overtaker;
         let (mut is_ambiguous, mut is_first_hole) = (false, true);
@@ -280,6 +318,7 @@ impl Scoreboard {
             } else {
                 delivered.bytes += bytes;
                 is_ambiguous |= record.is_again;
+                self.arrived.push(record.frame.numbers_of(record.from, record.to));
                 record.arrive(now_ns, &mut own);
                 // Beyond the first hole, data may be unreported because an ACK holds few blocks.
                 if is_first_hole && !is_ambiguous {
@@ -298,10 +337,11 @@ impl Scoreboard {
 
 impl Record {
     /// Notes the arrival of its data, and its RTT if it was sent once.
-    fn arrive(&mut self, now_ns: u64, newest: &mut Option<(u64, u64)>) {
+    fn arrive(&mut self, now_ns: u64, newest: &mut Newest) {
         if !self.is_again {
             self.rtt_ns = now_ns.saturating_sub(self.sent_ns).max(1);
-            *newest = (*newest).max(Some((self.sent_ns, self.to - self.frame)));
+            let number = self.frame.numbers_of(self.from, self.to).1;
+            *newest = (*newest).max(Some((self.sent_ns, self.to - self.frame.from, number)));
         }
     }
 
@@ -318,12 +358,16 @@ impl Record {
 mod tests {
     use super::*;
 
+    const fn frame(number: u64, from: u64) -> Frame {
+        Frame { number, from, segment: 1000 }
+    }
+
     /// A scoreboard of `n` segments of 1000 bytes from 10,000 on, sent 10 ns apart.
     fn sent(n: u64) -> Scoreboard {
         let mut board = Scoreboard::default();
         (0..n).for_each(|i| {
             let from = 10_000 + 1000 * i;
-            board.send(10 * i, from, from, from + 1000);
+            board.send(10 * i, frame(i, from), from, from + 1000);
         });
         board
     }
@@ -353,7 +397,7 @@ mod tests {
         let mut board = sent(6);
         board.acknowledge(1000, 11_000, [(12_000, 16_000)].into_iter());
         let mut lost = Vec::new();
-        let repeated = board.send_again(1100, 10_500, 13_000, |one| lost.push(one));
+        let repeated = board.send_again(1100, frame(6, 10_500), 10_500, 13_000, |one, _| lost.push(one));
         assert_eq!((repeated.needless, repeated.unseen), (1500, 0));
         assert_eq!(lost.len(), 1);
         assert_eq!((lost[0].from, lost[0].to, lost[0].sent_ns), (11_000, 12_000, 10));
@@ -372,12 +416,19 @@ mod tests {
     #[test]
     fn a_frame_of_several_segments_is_acknowledged_in_parts() {
         let mut board = Scoreboard::default();
-        board.send(5, 10_000, 10_000, 20_000);
+        board.send(5, frame(7, 10_000), 10_000, 20_000);
         let part = board.acknowledge(100, 12_000, [(15_000, 16_000)].into_iter());
-        assert_eq!((part.bytes, part.rtt.unwrap().lead), (3000, 6000));
+        assert_eq!((part.bytes, part.rtt.unwrap().lead, part.rtt.unwrap().number), (3000, 6000, 12));
+        assert_eq!(board.arrived, [(12, 12), (7, 8)]);
         let mut lost = Vec::new();
-        board.send_again(200, 12_000, 15_000, |one| lost.push((one.from, one.to)));
-        assert_eq!(lost, [(12_000, 15_000)]);
+        let mut numbers = Vec::new();
+        board.send_again(200, frame(17, 11_000), 12_000, 15_000, |one, frame| {
+            lost.push((one.from, one.to));
+            numbers.push(frame.numbers_of(one.from, one.to));
+        });
+        assert_eq!((lost, numbers), (vec![(12_000, 15_000)], vec![(9, 11)]));
+        board.acknowledge(300, 16_000, std::iter::empty());
+        assert_eq!(board.arrived, [(18, 20)], "sent again");
     }
 
     #[test]
@@ -392,7 +443,7 @@ mod tests {
     fn the_number_of_records_is_bounded() {
         let mut board = Scoreboard::default();
         for i in 0..3 * RECORDS_MAX as u64 {
-            board.send(i, 1 + i, 1 + i, 2 + i);
+            board.send(i, frame(i, 1 + i), 1 + i, 2 + i);
             assert!(board.len() <= RECORDS_MAX);
         }
         assert!(board.has_overrun);

@@ -13,6 +13,9 @@ pub const CONNECTIONS_MAX: usize = 2048;
 /// Largest number of records of data in flight over all connections. Ours: 150 MB.
 pub const RECORDS_ALL: usize = 16 * RECORDS_MAX;
 
+/// Largest number of packets remembered one by one over all connections. Ours: 100 MB.
+pub const PACKETS_ALL: usize = 16 * RECORDS_MAX;
+
 /// Both ends of a connection, the smaller address first.
 type Ends = (SocketAddr, SocketAddr);
 /// Its ends, and the number of connections between them before it.
@@ -51,6 +54,7 @@ pub struct Connection {
 pub struct Table {
     known: BTreeMap<Key, Connection>,
     records: usize,
+    packets: usize,
     /// Connections left out.
     pub left_out: u64,
 }
@@ -81,10 +85,15 @@ impl Table {
             self.known.insert(key, Connection::new(ends));
         }
         let Some(connection) = self.known.get_mut(&key) else { return };
-        let before = connection.records();
+        let before = (connection.records(), connection.packets());
         connection.on_segment(now_ns, segment, usize::from(!is_first));
         let after = connection.records();
-        self.records = (self.records + after).saturating_sub(before);
+        self.records = (self.records + after).saturating_sub(before.0);
+        self.packets = (self.packets + connection.packets()).saturating_sub(before.1);
+        if self.packets > PACKETS_ALL {
+            self.packets = self.packets.saturating_sub(connection.packets());
+            connection.flows.iter_mut().for_each(Flow::forget_packets);
+        }
         if self.records > RECORDS_ALL {
             connection.flows.iter_mut().for_each(|flow| flow.board.forget());
             self.records = self.records.saturating_sub(after);
@@ -113,6 +122,7 @@ impl Table {
         });
         self.left_out += (before - self.known.len()) as u64;
         self.records = self.known.values().map(Connection::records).sum();
+        self.packets = self.known.values().map(Connection::packets).sum();
     }
 
     /// Ends all connections and returns them, those that carried most first.
@@ -136,6 +146,10 @@ impl Connection {
 
     fn records(&self) -> usize {
         self.flows.iter().map(|flow| flow.board.len()).sum()
+    }
+
+    fn packets(&self) -> usize {
+        self.flows.iter().map(Flow::packets).sum()
     }
 
     /// Bytes delivered in both directions.
@@ -185,7 +199,7 @@ impl Connection {
         };
         let (client, server) = if is_first { (0, 1) } else { (1, 0) };
         for (side, rtt) in [(client, answer.saturating_sub(syn)), (server, done.saturating_sub(answer))] {
-            self.flows[side].handshake_ns = Some(rtt.max(1));
+            self.flows[side].on_handshake(rtt.max(1));
         }
     }
 }

@@ -39,7 +39,8 @@ fn estimate(connection: &Connection, side: usize, origin_ns: u64) -> Option<Esti
     let duration_s = flow.last_ns.saturating_sub(first_ns) as f64 / NANOS;
     let ends = [connection.ends.0, connection.ends.1];
     let vantage = vantage(&connection.handshake, side, flow);
-    let link = judge::link(flow);
+    let served = flow.queue.served().map(|served| judge::served(flow, &served));
+    let link = served.or_else(|| judge::link(flow));
     let losses = link.map(|link| loss::judge(flow, &link)).unwrap_or_default();
     let sent = (counters.sent as f64).max(1.0);
     let mut own = Estimate {
