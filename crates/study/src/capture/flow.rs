@@ -238,7 +238,8 @@ impl Flow {
         let frame = Frame { number: self.segments, from, segment: self.mss() };
         let (first, last) = frame.numbers_of(from, from + payload);
         self.segments = last + 1;
-        if !self.has_no_packets {
+        let has_enough = self.steps.len() >= STEPS_MAX && self.queue.is_decided();
+        if !self.has_no_packets && !has_enough {
             let headers = self.counters.headers;
             for number in first..=last {
                 let bytes = (payload - (number - first) * frame.segment).min(frame.segment);

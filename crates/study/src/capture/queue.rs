@@ -29,6 +29,11 @@ const GAIN: f64 = 10.0;
 /// Least agreement. Ours: a link whose rate varies, or one shared with others, is not one queue of one rate.
 const AGREEMENT: f64 = 0.35;
 
+/// Share of the best agreement from which a faster link is as good, and the share of its agreement to which that of rates between falls.
+/// Ours.
+const AS_GOOD: f64 = 0.9;
+const DIP: f64 = 0.8;
+
 /// Fate of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
@@ -88,6 +93,11 @@ impl Queue {
     /// Rate and base RTT, if they were found.
     pub const fn served(&self) -> Option<Served> {
         self.served
+    }
+
+    /// True if rate and base RTT were found, or are no longer looked for.
+    pub const fn is_decided(&self) -> bool {
+        self.served.is_some() || self.attempts == ATTEMPTS
     }
 
     /// Number of packets in memory.
@@ -262,8 +272,9 @@ fn served(packets: &[Packet], handshake: Option<Handshake>) -> Option<Served> {
     };
     let best_of = |tried: &[(f64, f64)]| tried.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1));
     let (low, high, ratio) = RATES;
-    let tried = ladder(low * delivered, high * delivered, ratio);
-    let (near, _) = best_of(&tried)?;
+    let all = ladder(low * delivered, high * delivered, ratio);
+    let tried = behind_policers(&all);
+    let (near, _) = best_of(tried)?;
     // At either end of the ladder the best rate may be beyond it: nothing bounds the rate of a link that sends its packets in aggregates.
     if tried.first().is_none_or(|one| one.0 == near) || tried.last().is_none_or(|one| one.0 == near) {
         return None;
@@ -273,6 +284,23 @@ fn served(packets: &[Packet], handshake: Option<Handshake>) -> Option<Served> {
     let apart = tried.iter().filter(is_apart).map(|one| one.1).fold(0.0, f64::max);
     let is_known = agreed >= AGREEMENT && (agreed - apart) * spans[0].len() as f64 >= GAIN;
     is_known.then(|| Served { rate, base_s: agreement(&spans, handshake, rate).0.max(0.0) / 1e9, agreement: agreed })
+}
+
+/// Leaves out the rates up to that of a policer, of (rate, agreement). Its tokens let packets pass at their rate, as a slower link would; the
+/// link behind it agrees about as well. An idle link agrees with every rate above its own, too, but without a dip between.
+fn behind_policers(tried: &[(f64, f64)]) -> &[(f64, f64)] {
+    let mut best = (0, 0.0);
+    for (nth, &(_, agreed)) in tried.iter().enumerate() {
+        best = if agreed > best.1 { (nth, agreed) } else { best };
+    }
+    let mut dip = best;
+    for (nth, &(_, agreed)) in tried.iter().enumerate().skip(best.0) {
+        dip = if agreed < dip.1 { (nth, agreed) } else { dip };
+        if dip.0 > best.0 && agreed >= AS_GOOD * best.1 && dip.1 < DIP * agreed {
+            return behind_policers(&tried[dip.0..]);
+        }
+    }
+    tried
 }
 
 #[cfg(test)]
@@ -351,6 +379,21 @@ mod tests {
             queue.on_handshake(2_000_000 * handshake_ms, 1250);
             settled(&mut queue);
             assert_eq!(queue.served().is_some(), has_rate, "{handshake_ms} ms");
+        }
+    }
+
+    #[test]
+    fn a_policer_that_agrees_as_well_as_the_faster_link_is_left_out() {
+        let rate = |nth: usize| 1e6 * (1.0 + nth as f64);
+        let tried = |agreed: &[f64]| -> Vec<(f64, f64)> {
+            agreed.iter().enumerate().map(|(nth, &one)| (rate(nth), one)).collect()
+        };
+        let policed = tried(&[0.2, 0.67, 0.3, 0.2, 0.4, 0.65, 0.5]);
+        assert_eq!(behind_policers(&policed), &policed[3..]);
+        for alone in
+            [tried(&[0.2, 0.97, 0.95, 0.96, 0.95]), tried(&[0.2, 0.67, 0.3, 0.2, 0.5, 0.3]), tried(&[0.0, 0.0])]
+        {
+            assert_eq!(behind_policers(&alone), &alone[..]);
         }
     }
 

@@ -50,16 +50,35 @@ pub struct Connection {
 }
 
 /// The connections of a capture.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Table {
     known: BTreeMap<Key, Connection>,
     records: usize,
     packets: usize,
+    packets_max: usize,
     /// Connections left out.
     pub left_out: u64,
 }
 
+impl Default for Table {
+    fn default() -> Self {
+        Self { known: BTreeMap::new(), records: 0, packets: 0, packets_max: PACKETS_ALL, left_out: 0 }
+    }
+}
+
 impl Table {
+    /// A table with other memory for packets.
+    #[cfg(test)]
+    pub fn with_packets(packets_max: usize) -> Self {
+        Self { packets_max, ..Self::default() }
+    }
+
+    /// Number of packets remembered one by one.
+    #[cfg(test)]
+    pub fn packets(&self) -> usize {
+        self.known.values().map(Connection::packets).sum()
+    }
+
     /// Number of connections followed now.
     #[cfg(test)]
     pub fn len(&self) -> usize {
@@ -90,7 +109,7 @@ impl Table {
         let after = connection.records();
         self.records = (self.records + after).saturating_sub(before.0);
         self.packets = (self.packets + connection.packets()).saturating_sub(before.1);
-        if self.packets > PACKETS_ALL {
+        if self.packets > self.packets_max {
             self.packets = self.packets.saturating_sub(connection.packets());
             connection.flows.iter_mut().for_each(Flow::forget_packets);
         }

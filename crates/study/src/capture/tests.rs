@@ -270,6 +270,33 @@ fn no_input_panics() {
     }
 }
 
+/// Of three connections, two have their packets remembered; the third has its rate by ACKs.
+#[test]
+fn memory_of_packets_is_bounded_over_all_connections() {
+    let mut table = table::Table::with_packets(5000);
+    for i in 0..2000_u32 {
+        for port in [10_u16, 11, 12] {
+            for is_data in [true, false] {
+                let mut bytes = tcp(
+                    is_data,
+                    if is_data { 1 + 1000 * i } else { 1 },
+                    if is_data { 1 } else { 1 + 1000 * i },
+                    1000 * u16::from(is_data),
+                );
+                let at = if is_data { 20 } else { 22 };
+                bytes[at..at + 2].copy_from_slice(&port.to_be_bytes());
+                if let Frame::Tcp(segment) = headers::decode(headers::Link::Raw, &bytes, bytes.len() as u32) {
+                    table.on_segment(u64::from(i) * 100_000 + if is_data { 0 } else { 50_000 }, &segment);
+                }
+            }
+        }
+        assert!(table.packets() <= 5000);
+    }
+    assert_eq!(table.len(), 3);
+    let kept: Vec<bool> = table.finish().iter().map(|one| one.flows[0].packets() > 0).collect();
+    assert_eq!((kept.len(), kept.iter().filter(|is_kept| **is_kept).count()), (3, 2));
+}
+
 /// Two million packets of one connection, and of many, keep a bounded number of items.
 #[test]
 fn memory_is_bounded() {
