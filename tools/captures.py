@@ -6,14 +6,13 @@ packets; a quarter each with tail drop alone, random loss, a policer, burst loss
 Usage: captures.py [--on uml|kernel|quic|picoquic|sim] [--paths N] [--seed N] [--jobs N] [--keep DIR]
   --on uml      Linux in virtual time, pcapng of the sender (default); kernel: this host's, in real time, with root; sim: the simulator
   --on quic     `bbrlab serve` and `get` over the link in virtual time, qlog of the server
-  --on picoquic picoquic's own simulator, pico_sim in the folder of its build (PICO_SIM), qlog of the server; it has no policer, and loses
-                at regular distances
+  --on picoquic picoquic's own simulator, the pico_sim of a build; no policers
   --paths N     number of paths (60)
-  --seed N      of the draw (1); rules of `path` were chosen on draws 1 over uml and 1 to 3 over quic
+  --seed N      of the draw (1); rules of `path` were chosen on draws 1 to 3
   --jobs N      runs at a time (2; 1 with kernel)
   --keep DIR    keep scenarios, captures and results there
 Exit status: 0 if the counts are within the limits, 1 if not or a run failed, 2 for wrong arguments.
-env: BBRLAB (target/release/bbrlab), PICO_SIM (no default)
+env: BBRLAB (target/release/bbrlab), PICO_SIM (build/pico_sim of picoquic)
 SPDX-License-Identifier: Apache-2.0 OR MIT
 """
 
