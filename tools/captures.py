@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """`bbrlab path` held to known paths of real stacks: one flow over random paths, its capture or qlog read back, estimate beside truth.
-The paths are drawn as in crates/study/src/capture/tests.rs: 1 to 200 Mbit/s, 5 to 200 ms, a queue of 0.2 to 4 BDP and at least ten
+Paths as in crates/study/src/capture/tests.rs: 1 to 200 Mbit/s, 5 to 200 ms, a queue of 0.2 to 4 BDP and at least ten
 packets; a quarter each with tail drop alone, random loss, a policer, burst loss.
 
 Usage: captures.py [--on uml|kernel|quic|picoquic|sim] [--paths N] [--seed N] [--jobs N] [--keep DIR]
@@ -10,7 +10,7 @@ Usage: captures.py [--on uml|kernel|quic|picoquic|sim] [--paths N] [--seed N] [-
   --paths N     number of paths (60)
   --seed N      of the draw (1); rules of `path` were chosen on draws 1 to 3
   --jobs N      runs at a time (2; 1 with kernel)
-  --keep DIR    keep scenarios, captures and results there
+  --keep DIR    keep all files there
 Exit status: 0 if the counts are within the limits, 1 if not or a run failed, 2 for wrong arguments.
 env: BBRLAB (target/release/bbrlab), PICO_SIM (build/pico_sim of picoquic)
 SPDX-License-Identifier: Apache-2.0 OR MIT
