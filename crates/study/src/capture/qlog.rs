@@ -157,7 +157,9 @@ impl Log {
         self.flow.first_ns.get_or_insert(now_ns);
         self.flow.signals.get_or_insert_default().on_sent(now_ns, bytes);
         if let Some(number) = number_of(event) {
-            let is_burst = self.newest.lead > 0 && now_ns.saturating_sub(self.newest.at_ns) <= BURST_NS;
+            // A damaged log may number backwards.
+            let follows = self.newest.lead > 0 && self.newest.first <= number;
+            let is_burst = follows && now_ns.saturating_sub(self.newest.at_ns) <= BURST_NS;
             let (first, before) = if is_burst { (self.newest.first, self.newest.lead) } else { (number, 0) };
             self.newest = Sent { at_ns: now_ns, bytes, first, lead: before + bytes };
             self.sent.insert(number, self.newest);
@@ -485,6 +487,13 @@ mod tests {
         let log = log_of(&text);
         let signals = log.flow.signals.as_deref().unwrap();
         assert_eq!((log.lost_bytes, log.flow.counters.needless, signals.lost_segments), (0, PACKET, 0));
+    }
+
+    #[test]
+    fn numbers_that_go_backwards_are_no_burst() {
+        let sent = |number| event(1.0, "packet_sent", number, "");
+        let log = log_of(&[sent(5), sent(3), sent(4), ack(2.0, 3, 3), ack(2.0, 3, 4)].concat());
+        assert_eq!(log.flow.counters.delivered, 2 * PACKET);
     }
 
     #[test]
