@@ -9,8 +9,8 @@ use super::signals::{LossRun, Signals, Timeline};
 
 /// Share of the full queue's waiting time, and of the bucket's depth, from which it counts as full, or empty. Ours.
 const FULL_SHARE: f64 = 0.8;
-/// The same where the waiting time of each packet is known, and segments that fewer may fill the queue. Ours: a queue of bytes drops when
-/// the next packet has no room.
+/// The same where the waiting time of each packet is known, unless fewer than this number of segments are missing. Ours: a queue of bytes
+/// drops when the next packet has no room.
 const EXACT_FULL_SHARE: f64 = 0.97;
 const EXACT_FULL_SEGMENTS: f64 = 2.0;
 /// Share of the episodes that a kind must have to be reported. Ours.

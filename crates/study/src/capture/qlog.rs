@@ -18,6 +18,8 @@ use crate::{Error, Result};
 
 /// Largest number of packets sent that are remembered. Ours: a window of 180 MB.
 const SENT_MAX: usize = 131_072;
+/// Largest number of lost packets that are remembered, as they may arrive late. Ours: 1 MB.
+const LOST_MAX: usize = 16_384;
 /// Largest number of connections of a log. Ours: a guard against a log of group identifiers that never repeat.
 const CONNECTIONS_MAX: usize = 1_000;
 /// Bytes of a packet if the log names no length. Source: RFC 9000 14.
@@ -192,7 +194,7 @@ impl Log {
         let unknown = Sent { at_ns: now_ns, bytes: PACKET, first: number, lead: PACKET };
         let Sent { at_ns: sent_ns, bytes, .. } = self.sent.remove(&number).unwrap_or(unknown);
         self.given_up.insert(number, bytes);
-        while self.given_up.len() > SENT_MAX {
+        while self.given_up.len() > LOST_MAX {
             self.given_up.pop_first();
         }
         self.lost_bytes = self.lost_bytes.saturating_add(bytes);

@@ -54,7 +54,7 @@ impl Frame {
         self.number + byte.saturating_sub(self.from) / self.segment.max(1)
     }
 
-    /// First and last number of the segments with these bytes, the last excluded.
+    /// First and last number of the segments with the bytes from `from` up to the one before `to`.
     pub fn numbers_of(&self, from: u64, to: u64) -> (u64, u64) {
         (self.number_of(from), self.number_of(to.max(from + 1) - 1))
     }
