@@ -105,6 +105,13 @@ class Page:
         if not self.browser.wait_for("const p = window.bbrlab.player; return p.waiting === 0 && (p.clock === p.now_ns || p.over)"):
             check("the simulation reaches the clock", False, self.run("const p = window.bbrlab.player; return [p.clock, p.now_ns, p.waiting]"))
 
+    def changed(self, action):
+        """Whether the action opened a run, or changed its scenario or what is hidden, and the simulation then went on."""
+        self.run("window.shown = () => { const [run] = window.bbrlab.player.views; return [run, run.slot.given, window.bbrlab.state.hide]; };"
+                 f"window.before = window.shown(); {action}")
+        return self.browser.wait_for("const p = window.bbrlab.player;"
+                                     "return window.shown().some((one, nth) => one !== window.before[nth]) && p.now_ns > 0 && p.waiting <= 1")
+
     def pause(self):
         self.run("const b = document.getElementById('play'); if (window.bbrlab.player.playing) b.click()")
         self.settle()
@@ -355,16 +362,14 @@ def still(page):
 def views(page):
     for nth in range(LESSONS):
         page.open(f"view=learn&step={nth}")
-        page.run("document.querySelector('#lesson .try').click()")
-        page.browser.wait_for("return window.bbrlab.player.now_ns > 0 && window.bbrlab.player.waiting <= 1")
+        runs = page.changed("document.querySelector('#lesson .try').click()")
         note = page.note()
-        check(f"lesson {nth + 1} runs, and its attempt", page.player("now_ns") > 0 and not note, note)
+        check(f"lesson {nth + 1} runs, and its attempt", runs and not note, note)
     page.open()
     for nth in range(1, SITUATIONS + CASES + 1):
-        page.run("const s = document.getElementById('preset'); s.selectedIndex = arguments[0]; s.dispatchEvent(new Event('change'))", nth)
-        page.browser.wait_for("return window.bbrlab.player.now_ns > 0 && window.bbrlab.player.waiting <= 1")
+        runs = page.changed(f"const s = document.getElementById('preset'); s.selectedIndex = {nth}; s.dispatchEvent(new Event('change'))")
         title = page.run("return document.getElementById('preset').selectedOptions[0].textContent")
-        check(f"situation: {title}", page.note() and page.player("views.length") == 1, page.note())
+        check(f"situation: {title}", runs and page.note() and page.player("views.length") == 1, page.note())
     missing = page.run("return [...document.querySelectorAll('#missing li')].map((one) => one.textContent)")
     check("every other case of the draft has its reason", len(missing) == 22 - CASES and all(": " in line for line in missing), len(missing))
     page.open("view=game")
