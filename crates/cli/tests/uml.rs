@@ -46,6 +46,18 @@ fn a_transfer_ends_when_its_last_byte_has_arrived() {
     assert!((0.17..0.22).contains(&fct), "{fct}");
 }
 
+#[test]
+#[ignore = "needs the kernel of make uml"]
+fn receivers_keep_what_they_have_reported_whatever_memory_the_hosts_take_together() {
+    let path = ["--rate", "481.738mbit", "--rtt", "155.6ms", "--buffer", "4.74bdp", "--aqm", "codel"];
+    let flows = ["--flow", "reno*2", "--flow", "bbr1", "--start-jitter", "155ms", "--seed", "3", "--duration", "8s"];
+    let result = result(&[&path[..], &flows].concat());
+    assert!(result["bottleneck"]["drops"].as_u64().unwrap() > 0, "{result}");
+    for flow in result["flows"].as_array().unwrap() {
+        assert_eq!((flow["rto"].as_u64(), flow["spurious_retransmits"].as_u64()), (Some(0), Some(0)), "{flow}");
+    }
+}
+
 /// Types of the blocks of a pcapng file, in order.
 fn blocks(file: &[u8]) -> Vec<u32> {
     let word = |at: usize| u32::from_le_bytes(file[at..at + 4].try_into().unwrap());

@@ -172,6 +172,12 @@ impl QueueDelay {
     pub fn on_left(&mut self, at: Time, waited: Span, service: Span) {
         let lasted = at.since(self.last).as_nanos().min((waited + service).as_nanos());
         self.last = at;
+        self.add(waited, lasted);
+    }
+
+    /// Adds a delay that lasted for some nanoseconds.
+    #[inline]
+    pub fn add(&mut self, waited: Span, lasted: u64) {
         let delay = waited.as_nanos();
         if delay == 0 {
             return; // a time without waiting packets
@@ -189,6 +195,14 @@ impl QueueDelay {
     #[cold]
     fn grow(&mut self, index: usize) {
         self.lasted.resize(index + 1, 0);
+    }
+
+    /// Adds the delays of another part of the same time.
+    pub fn merge(&mut self, other: &Self) {
+        self.lasted.resize(self.lasted.len().max(other.lasted.len()), 0);
+        self.lasted.iter_mut().zip(&other.lasted).for_each(|(own, more)| *own += more);
+        (self.area, self.busy) = (self.area + other.area, self.busy + other.busy);
+        self.max = self.max.max(other.max);
     }
 
     /// Returns the distribution over the time up to `until`, each value times `scale`.

@@ -7,6 +7,7 @@ use bbrlab_core::{Span, Time};
 use bbrlab_sim::record::result::RunResult;
 use bbrlab_sim::setup::{Setup, Traffic};
 
+use super::bottleneck::Bottleneck;
 use super::flow::Counters;
 use super::qlog::{self, Log, Moment};
 use super::result::{Counted, Tally, check_end, of_flows};
@@ -30,7 +31,7 @@ struct Logged {
 }
 
 impl Logged {
-    fn on_event(&mut self, setup: &Setup, start: Time, log: &Log, moment: Moment) {
+    fn on_event(&mut self, setup: &Setup, link: Option<&Bottleneck>, start: Time, log: &Log, moment: Moment) {
         let Some(begun_ns) = log.flow.first_ns else { return };
         let at = start + Span::nanos(moment.now_ns.saturating_sub(begun_ns));
         if at > setup.duration {
@@ -48,6 +49,11 @@ impl Logged {
         if now.delivered > earlier.delivered {
             let bytes = ((now.delivered - earlier.delivered) as f64 * log.data_share()) as u64;
             self.tally.acked(moment.now_ns, at, bytes, moment.rtt_ns.map(|rtt_ns| (rtt_ns, is_measuring)));
+            if let Some(link) = link.filter(|_| is_measuring) {
+                let wire = |length: u64| length as f64 * log.flow.wire_ratio();
+                let (more, full) = (now.delivered - earlier.delivered, log.flow.mss());
+                self.tally.passed.on_ack(link, wire(more), wire(full), moment.rtt_ns);
+            }
         }
     }
 
@@ -77,7 +83,7 @@ impl Logged {
 }
 
 /// Reads qlogs, made at the senders of the data, of a run of a scenario. Their connections are its flows, in the order of the logs and of
-/// the flows' starts; each begins with its first packet. What the bottleneck alone knows, its load, queue and drops, is not a number.
+/// the flows' starts; each begins with its first packet. The bottleneck's figures are those of [`super::result::result`].
 ///
 /// # Errors
 /// If a log is no qlog or lacks recovery's metrics; if there are more or fewer connections than flows; if a log ends before the run.
@@ -85,13 +91,13 @@ pub fn result<R: Read>(logs: impl IntoIterator<Item = R>, setup: &Setup) -> Resu
     let mut order: Vec<usize> = (0..setup.flows.len()).collect();
     order.sort_by_key(|&nth| setup.flows[nth].start);
     let mut counted: Vec<Option<Counted>> = vec![None; order.len()];
-    let mut found = 0;
+    let (link, mut found) = (Bottleneck::of(setup), 0);
     for from in logs {
         let flows: Vec<usize> = order.iter().copied().skip(found).collect();
         let mut seen = vec![Logged::default(); flows.len()];
         let (connections, _) = qlog::connections(from, |place, log, moment| {
             if let Some((logged, &flow)) = seen.get_mut(place).zip(flows.get(place)) {
-                logged.on_event(setup, setup.flows[flow].start, log, moment);
+                logged.on_event(setup, link.as_ref(), setup.flows[flow].start, log, moment);
             }
         })?;
         found += connections.len();
@@ -170,6 +176,19 @@ mod tests {
         let (first, second) = ("\"group_id\":\"cubic#0\"", "\"group_id\":\"bbr1#0\"");
         let logs = [of(first, second), of(second, first)];
         compare(&result(logs.iter().map(|log| log.as_bytes()), &setup).unwrap(), &truth);
+    }
+
+    #[test]
+    fn logs_show_the_bottleneck_of_a_path_without_other_effects() {
+        let text = "rate = '20mbit'\nrtt = '40ms'\nbuffer = '1bdp'\nduration = '20s'\nwarmup = '5s'\nsample = '100ms'\n\
+                    flow = ['bbr3', 'cubic@1s']\n";
+        let (setup, truth, bytes) = logged(text);
+        let (found, truth) = (result([bytes.as_slice()], &setup).unwrap().bottleneck, truth.bottleneck);
+        // Frames of TCP have 24 bytes of headers more than a log's reader assumes for QUIC.
+        assert!(is_near(found.utilisation, truth.utilisation * 1490.0 / 1514.0, 0.005), "{found:?} {truth:?}");
+        assert!((found.drop_ratio - truth.drop_ratio).abs() < 1e-3, "{found:?} {truth:?}");
+        let (own, wanted) = (&found.queue_ms, &truth.queue_ms);
+        assert!(is_near(own.p50, wanted.p50, 0.03) && is_near(own.p95, wanted.p95, 0.03), "{own:?} {wanted:?}");
     }
 
     #[test]

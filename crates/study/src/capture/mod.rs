@@ -2,6 +2,7 @@
 //! buffer, kinds of loss and limits of each connection, with the basis of each figure.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
+mod bottleneck;
 mod estimate;
 mod flow;
 mod headers;

@@ -4,10 +4,11 @@
 use std::io::Read;
 
 use bbrlab_core::{NANOS_PER_SEC, Rate, Span, Time};
-use bbrlab_sim::record::result::{Bottleneck, Distribution, RunResult};
+use bbrlab_sim::record::result::{self, RunResult};
 use bbrlab_sim::record::summary::{FlowCounts, LinkCounts, RttStats, summarise};
 use bbrlab_sim::setup::{Setup, Traffic};
 
+use super::bottleneck::{Bottleneck, Passed, UNKNOWN};
 use super::flow::Counters;
 use super::headers::{self, Frame, Segment, flag};
 use super::table::{CONNECTIONS_MAX, Connection};
@@ -27,6 +28,8 @@ pub(super) struct Tally {
     min_rtt_ns: Option<u64>,
     /// Counters at the end of warm-up.
     pub before: Option<Counters>,
+    /// Packets of the measured time, if the bottleneck shows.
+    pub passed: Passed,
     /// Bytes delivered in each second.
     bins: Vec<u64>,
     /// Time of the newest data.
@@ -70,6 +73,7 @@ struct Tracked {
 /// The connections of a capture, in the order of their first packets.
 struct Reader<'a> {
     setup: &'a Setup,
+    link: Option<Bottleneck>,
     /// Start of the first flow.
     first: Time,
     /// Time of the first packet of the first connection with enough data: the start of the first flow.
@@ -114,6 +118,10 @@ impl Reader<'_> {
             return Ok(());
         }
         tally.acked(now_ns, at, more, flow.newest_rtt_ns.map(|rtt_ns| (rtt_ns, is_measuring)));
+        if let Some(link) = self.link.as_ref().filter(|_| is_measuring) {
+            let wire = |payload: u64| payload as f64 * flow.wire_ratio();
+            tally.passed.on_ack(link, wire(more), wire(flow.mss()), flow.newest_rtt_ns);
+        }
         Ok(())
     }
 
@@ -134,11 +142,11 @@ impl Reader<'_> {
 }
 
 /// Reads a capture, pcap or pcapng, of a run of a scenario. Its connections are the flows, in the order of their first packets
-/// and of the flows' starts; if there are more, those with fewer than ten data packets are left out. What the bottleneck alone
-/// knows, its load, queue and drops, is not a number.
+/// and of the flows' starts; if there are more, those with fewer than ten data packets are left out. Load, queue and drops of the
+/// bottleneck are numbers where one link and a constant delay are the whole path.
 pub fn result(from: impl Read + Send, setup: &Setup) -> Result<RunResult> {
     let first = setup.flows.iter().map(|flow| flow.start).min().unwrap_or(Time::ZERO);
-    let mut reader = Reader { setup, first, zero_ns: None, last_ns: 0, seen: Vec::new() };
+    let mut reader = Reader { setup, link: Bottleneck::of(setup), first, zero_ns: None, last_ns: 0, seen: Vec::new() };
     let (mut counts, mut fault) = (Counts::default(), None);
     let end = packets::read(from, |captured| {
         counts.packets += 1;
@@ -199,11 +207,12 @@ pub(super) fn check_end(setup: &Setup, ended: Time) -> Result<()> {
     Err(Error::ShortCapture { lasts_s: seconds(ended), wanted_s: seconds(setup.duration) })
 }
 
-/// Result of these flows at an unknown bottleneck.
+/// Result of these flows. Where the bottleneck does not show, its figures are not numbers.
 pub(super) fn of_flows(setup: &Setup, on: &'static str, counted: &[Counted]) -> RunResult {
     let flows: Vec<FlowCounts<'_>> = counted.iter().map(Counted::counts).collect();
-    let unknown =
-        Distribution { min: None, mean: f64::NAN, p50: f64::NAN, p95: f64::NAN, p99: f64::NAN, max: f64::NAN };
+    if let Some(link) = Bottleneck::of(setup) {
+        return summarise(setup, on, setup.duration, &flows, &link.counts(counted));
+    }
     let link = LinkCounts {
         arrivals: 0,
         drops: 0,
@@ -211,11 +220,11 @@ pub(super) fn of_flows(setup: &Setup, on: &'static str, counted: &[Counted]) -> 
         departed_bytes: 0,
         capacity_bytes: 0.0,
         packets: 0,
-        queue_ms: unknown.clone(),
+        queue_ms: UNKNOWN,
     };
     let mut result = summarise(setup, on, setup.duration, &flows, &link);
     result.bottleneck =
-        Bottleneck { utilisation: f64::NAN, drop_ratio: f64::NAN, queue_ms: unknown, ..result.bottleneck };
+        result::Bottleneck { utilisation: f64::NAN, drop_ratio: f64::NAN, queue_ms: UNKNOWN, ..result.bottleneck };
     result
 }
 
@@ -256,16 +265,25 @@ impl Counted {
         })
     }
 
-    /// Converts to the counts of a backend. Segments are bytes over the MSS, because offloads merge frames.
+    /// Segments of some payload bytes: offloads merge frames.
+    pub(super) fn segments(&self, bytes: u64) -> u64 {
+        bytes.div_ceil(self.mss)
+    }
+
+    /// Bytes on the wire that arrived.
+    pub(super) fn wire_bytes(&self) -> u64 {
+        ((self.counters.delivered + self.counters.needless) as f64 * self.wire_ratio) as u64
+    }
+
+    /// Converts to the counts of a backend.
     fn counts(&self) -> FlowCounts<'_> {
-        let segments = |bytes: u64| bytes.div_ceil(self.mss);
         let Counters { sent, delivered, again, needless, .. } = self.counters;
         FlowCounts {
             received_bytes: delivered,
-            received_wire_bytes: ((delivered + needless) as f64 * self.wire_ratio) as u64,
-            segments: segments(sent),
-            retransmits: segments(again),
-            duplicates: segments(needless),
+            received_wire_bytes: self.wire_bytes(),
+            segments: self.segments(sent),
+            retransmits: self.segments(again),
+            duplicates: self.segments(needless),
             rto: 0,
             bottleneck: None,
             rtt: &self.tally.rtt,
@@ -322,8 +340,36 @@ mod tests {
             assert!(apart < 3e-4, "{} {}", own.retransmit_ratio, truth.retransmit_ratio);
         }
         assert!((found.jain - truth.jain).abs() < 0.005, "{} {}", found.jain, truth.jain);
-        // The bottleneck is not in the capture.
+        // Losses behind the bottleneck hide it.
         assert!(found.bottleneck.utilisation.is_nan() && found.bottleneck.queue_ms.p50.is_nan());
+    }
+
+    #[test]
+    fn a_bottleneck_without_other_effects_shows_its_load_queue_and_drops() {
+        for (path, flows) in [
+            ("rate = '50mbit'\nrtt = '40ms'\nbuffer = '8bdp'", "cubic"),
+            ("rate = '20mbit'\nrtt = '40ms'\nbuffer = '8bdp'", "bbr3*2"),
+            ("rate = '20mbit'\nrtt = '40ms'\nbuffer = '0.5bdp'", "bbr1*2"),
+            ("rate = '20mbit'\nrtt = '40ms'\nbuffer = '4bdp'\naqm = 'codel'", "bbr1*2"),
+            ("rate = '20mbit'\nrtt = '40ms'\nbuffer = '1bdp'\nschedule = '9s:rate=10mbit'", "bbr3"),
+        ] {
+            let text = format!("{path}\nduration = '20s'\nwarmup = '5s'\nsample = '0s'\nflow = ['{flows}']\n");
+            let (setup, truth, bytes) = captured(&text, Tap::Sender);
+            let (found, truth) = (result(bytes.as_slice(), &setup).unwrap().bottleneck, truth.bottleneck);
+            let said = format!("{text}{found:?}\n{truth:?}");
+            // Half a round trip passes between departure and ACK.
+            let shift = if setup.schedule.is_empty() { 5e-4 } else { 3e-3 };
+            assert!((found.utilisation - truth.utilisation).abs() < shift, "{said}");
+            assert!((found.drop_ratio - truth.drop_ratio).abs() < 1e-3, "{said}");
+            let (own, wanted) = (found.queue_ms, truth.queue_ms);
+            if setup.schedule.is_empty() {
+                for (own, wanted) in [(own.mean, wanted.mean), (own.p50, wanted.p50), (own.p95, wanted.p95)] {
+                    assert!((own - wanted).abs() < 0.2 + 0.04 * wanted, "{own} {wanted} {said}");
+                }
+            } else {
+                assert!(own.mean.is_nan() && own.p95.is_nan(), "{said}");
+            }
+        }
     }
 
     #[test]
