@@ -138,7 +138,7 @@ async function apply(given: Given, stay: boolean): Promise<void> {
   state.given = given;
   const wasPlaying = player.playing;
   try {
-    await open(stay ? player.now_ns : 0);
+    await open(stay ? player.clock : 0);
   } catch (error) {
     state.given = before;
     throw error;

@@ -31,7 +31,8 @@ export class Player {
   duration_ns = 1;
   onshown: () => void = () => {};
   onfail: (message: string) => void = () => {};
-  private clock = 0;
+  /** Time to which the simulation goes: ahead of `now_ns` while a seek is under way. */
+  clock = 0;
   /** Time of a seek under way: until then the clock is not held back. */
   private sought = 0;
   private busy: Promise<unknown> = Promise.resolve();

@@ -407,3 +407,63 @@ fn in_uml_the_hosts_files_are_read_only_and_tmp_is_empty() {
     let Some(done) = in_uml(test, &["--", "sh", "-c", script]) else { return };
     assert_eq!(String::from_utf8_lossy(&done.stdout), "seen\n");
 }
+
+/// The links of a transfer of 1 MB to the command through a queue of 20 packets.
+fn links_of_a_transfer(test: &str, on: &str, flags: &[&str]) -> Option<Vec<serde_json::Value>> {
+    let server =
+        "exec python3 -c 'import socket as s; s.create_server((\"\", 5001)).accept()[0].sendall(bytes(1000000))'";
+    let client = "import os, socket as s; c = s.create_connection((os.environ['BBRLAB_SERVER_IP'], 5001)); \
+                  print(sum(len(b) for b in iter(lambda: c.recv(65536), b'')))";
+    let file = std::env::temp_dir().join(format!("bbrlab-links-{}-{test}.json", std::process::id()));
+    let path = ["--on", on, "--rate", "10mbit", "--rtt", "40ms", "--buffer", "20p", "--json", file.to_str().unwrap()];
+    let done = emulate(&[&path, flags, &["--server", server, "--", "python3", "-c", client]].concat());
+    let said = String::from_utf8_lossy(&done.stderr);
+    if said.contains("make uml") {
+        println!("skipped: {test}: {}", said.trim());
+        return None;
+    }
+    assert_eq!(String::from_utf8_lossy(&done.stdout), "1000000\n", "{said}");
+    let report: serde_json::Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    fs::remove_file(file).unwrap();
+    Some(report["links"].as_array().unwrap().clone())
+}
+
+/// Checks the counts of the link of a transfer, and returns its number of drops.
+fn check_down(link: &serde_json::Value) -> u64 {
+    let count = |name: &str| link[name].as_u64().unwrap();
+    let (arrivals, drops) = (count("arrivals"), count("drops"));
+    assert_eq!(link["direction"], "down", "{link}");
+    assert!((690..1200).contains(&arrivals) && (1_040_000..1_300_000).contains(&count("departed_bytes")), "{link}");
+    let ratio = link["drop_ratio"].as_f64().unwrap();
+    assert!((ratio * arrivals as f64 - drops as f64).abs() < 1e-6, "{link}");
+    drops
+}
+
+#[test]
+fn the_report_has_the_links_counts() {
+    if !permitted("the_report_has_the_links_counts") {
+        return;
+    }
+    let links = links_of_a_transfer("kernel", "kernel", &["--data", "down"]).unwrap();
+    // 20 packets of 1514 bytes and the one being sent.
+    let most_ms = links[0]["queue_ms"]["max"].as_f64().unwrap();
+    assert!(links.len() == 1 && check_down(&links[0]) > 0 && (20.0..25.5).contains(&most_ms), "{links:?}");
+    let links = links_of_a_transfer("kernel", "kernel", &[]).unwrap();
+    let acks = links[1]["arrivals"].as_u64().unwrap();
+    assert!(links.len() == 2 && check_down(&links[0]) > 0, "{links:?}");
+    assert!(links[1]["direction"] == "up" && links[1]["drops"] == 0 && acks > 100, "{links:?}");
+}
+
+#[test]
+fn in_uml_the_report_has_the_links_counts() {
+    let test = "in_uml_the_report_has_the_links_counts";
+    let Some(links) = links_of_a_transfer(test, "uml", &["--data", "down"]) else { return };
+    assert!(links.len() == 1 && check_down(&links[0]) > 0 && links[0]["queue_ms"].is_null(), "{links:?}");
+    let Some(links) = links_of_a_transfer(test, "uml", &[]) else { return };
+    assert!(links.len() == 2 && check_down(&links[0]) > 0, "{links:?}");
+    assert!(links[1]["direction"] == "up" && links[1]["drops"] == 0, "{links:?}");
+    // At 3 Mbit/s and without a queue, a policer drops what the link would carry.
+    let policed = ["--data", "down", "--policer", "rate=3mbit,burst=30kB"];
+    let Some(links) = links_of_a_transfer(test, "uml", &policed) else { return };
+    assert!(check_down(&links[0]) > 20, "{links:?}");
+}

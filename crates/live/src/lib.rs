@@ -14,6 +14,7 @@ pub mod flows;
 pub mod hook;
 pub mod kernel;
 pub mod leftovers;
+pub mod link_report;
 pub mod measure;
 pub mod memory;
 pub mod meter;

@@ -56,7 +56,7 @@ pub struct EmulateArgs {
     /// [default: packets below 1.5 Gbit/s]
     #[arg(long, value_name = "KIND", help_heading = "Run")]
     pub offload: Option<OffloadKind>,
-    /// Write the emulator's self-check as JSON, with a description of the machine
+    /// Write the counts of each link as JSON, with the emulator's self-check and a description of the machine
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub json: Option<PathBuf>,
     /// Benchmark the emulator on this machine, and print a table

@@ -4,16 +4,21 @@
 
 use bbrlab_core::Time;
 use bbrlab_sim::link::{AckAggregation, Loss, Service};
-use bbrlab_sim::path::{FlowSharing, Path};
+use bbrlab_sim::metrics::QueueDelay;
+use bbrlab_sim::path::{FlowSharing, Path, SojournTime};
+use bbrlab_sim::record::summary::NS_TO_MS;
 use bbrlab_sim::setup::{ChangeKind, Setup};
 use serde::{Deserialize, Serialize};
 
 use super::command::CommandSpec;
 use super::emulator::EmulatorConfig;
-use super::relay::{EmulatedPath, Observer};
+use super::packet::Packet;
+use super::relay::{EmulatedPath, LEFTWARD, Observer, RIGHTWARD};
+use super::run::link_seen;
 use super::self_check::SelfCheck;
 use super::testbed::{Environment, Testbed};
 use super::tun::Offload;
+use crate::link_report::{LinkReport, Way};
 use crate::{Error, Result};
 use crate::{clock, wire};
 
@@ -55,6 +60,8 @@ pub struct Report {
     pub status: i32,
     /// Run time of the command, seconds.
     pub wall_s: f64,
+    /// The bottleneck of each direction that has one: down, then up.
+    pub links: Vec<LinkReport>,
     /// The emulator's self-check.
     pub self_check: SelfCheck,
     pub environment: Environment,
@@ -75,11 +82,11 @@ pub fn emulate(job: EmulateRequest) -> Result<Report> {
     let keeper = job.command.prepare(&testbed)?;
     let start_ns = clock::now_ns();
     let plan = EmulatorConfig { start_ns, end: Time::NEVER, sample: None, offload, mtu: MTU, punctual: false };
-    let running = testbed.start(plan, path(&setup, job.direction), FlowClassifier)?;
+    let running = testbed.start(plan, path(&setup, job.direction), LinkObserver::default())?;
     let status = keeper.run();
     let wall_s = (clock::now_ns() - start_ns) as f64 / 1e9;
-    let (_, self_check) = testbed.finish(running, true, setup.path.rtt)?;
-    Ok(Report { status: status?, wall_s, self_check, environment })
+    let (LinkObserver { links, .. }, self_check) = testbed.finish(running, true, setup.path.rtt)?;
+    Ok(Report { status: status?, wall_s, links, self_check, environment })
 }
 
 /// Rejects path settings that make no sense with these bottlenecks.
@@ -112,11 +119,28 @@ fn path(setup: &Setup, direction: Direction) -> EmulatedPath {
     }
 }
 
-/// Classifies flows by addresses and ports, for disciplines with per-flow queues.
-struct FlowClassifier;
+/// Counts what each bottleneck does, and classifies flows by addresses and ports, for disciplines with per-flow queues.
+#[derive(Default)]
+struct LinkObserver {
+    delays: [QueueDelay; 2],
+    links: Vec<LinkReport>,
+}
 
-impl Observer for FlowClassifier {
+impl Observer for LinkObserver {
     fn flow_of(&mut self, _way: usize, packet: &[u8]) -> u32 {
         wire::flow_hash(packet)
+    }
+
+    fn on_left(&mut self, direction: usize, at: Time, _packet: &Packet, stayed: SojournTime, _lost: bool) {
+        self.delays[direction].on_left(at, stayed.waited, stayed.service);
+    }
+
+    fn on_end(&mut self, now: Time, path: &EmulatedPath) {
+        for (way, one_way, index) in [(Way::Down, &path.reverse, LEFTWARD), (Way::Up, &path.forward, RIGHTWARD)] {
+            if !one_way.links().is_empty() {
+                let queue_ms = self.delays[index].distribution(now, NS_TO_MS);
+                self.links.push(LinkReport::of(way, &link_seen(one_way.bottleneck()), Some(queue_ms)));
+            }
+        }
     }
 }

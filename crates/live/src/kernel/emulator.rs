@@ -145,7 +145,7 @@ impl<'a, O: Observer> Emulator<'a, O> {
         loop {
             let now = self.now();
             if now >= self.plan.end {
-                return Ok((self.relay.observer, self.relay.samples));
+                return Ok(self.relay.finish(now));
             }
             self.relay.control(now);
             // A packet that arrives at a host is answered immediately.
@@ -164,7 +164,7 @@ impl<'a, O: Observer> Emulator<'a, O> {
             let span = if weary { NAP } else { self.until(now, due) };
             let woken = self.sleep(span, weary, stop)?;
             if woken.stopped {
-                return Ok((self.relay.observer, self.relay.samples));
+                return Ok(self.relay.finish(now));
             }
             readable = woken.readable;
             woke = self.now();

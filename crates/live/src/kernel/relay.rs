@@ -36,6 +36,8 @@ pub trait Observer {
     fn on_delivered(&mut self, _now: Time, _way: usize, _flow: u32, _head: &[u8], _count: u32, _wire: u32) {}
     /// A sampling time was reached.
     fn on_sample(&mut self, _now: Time, _path: &EmulatedPath) {}
+    /// The run ended.
+    fn on_end(&mut self, _now: Time, _path: &EmulatedPath) {}
 }
 
 /// A path with its packets' bytes. The driver supplies the time; if it is late, no packet's fate changes.
@@ -78,6 +80,12 @@ impl<O: Observer> Relay<O> {
     pub fn next_due(&self) -> Time {
         let control = self.path.next_change().min(self.next_sample);
         control.min(self.path.forward.next_arrival()).min(self.path.reverse.next_arrival())
+    }
+
+    /// Ends the run, and returns its observer and the data for its self-check.
+    pub fn finish(mut self, now: Time) -> (O, CheckSamples) {
+        self.observer.on_end(now, &self.path);
+        (self.observer, self.samples)
     }
 
     /// Applies changes and takes samples that are due.

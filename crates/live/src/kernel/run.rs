@@ -346,7 +346,8 @@ impl Observer for PacketObserver {
     }
 }
 
-fn link_seen(link: &Link<Queued>) -> LinkCounters {
+/// Counters of a link of the emulator.
+pub(super) fn link_seen(link: &Link<Queued>) -> LinkCounters {
     let stats = link.stats();
     LinkCounters {
         queue_packets: link.queue_packets(),

@@ -21,10 +21,13 @@ use nix::mount::{MsFlags, mount};
 use serde::{Deserialize, Serialize};
 
 use super::devices::{self, EXCHANGE, TcProcess};
-use super::plan::{Plan, plan};
+use super::guest;
+use super::plan::{LinkDevices, Plan, plan};
+use super::qdisc::Counters;
 use crate::clock;
 use crate::kernel::command::{self, Environment, serve_and_run};
 use crate::kernel::emulate::{Direction, check};
+use crate::link_report::{LinkReport, Way};
 use crate::socket::within;
 use crate::{Error, Result};
 
@@ -66,6 +69,37 @@ pub struct EmulateOutput {
     pub guest_s: Option<f64>,
     /// Release of the guest's kernel.
     pub release: String,
+    /// The bottleneck of each direction that has one: down, then up.
+    pub links: Vec<LinkReport>,
+}
+
+/// A bottleneck whose counters are read at the end: its direction, its device, and those through which packets come to a policer.
+struct Watched {
+    way: Way,
+    counters: Counters,
+    device: String,
+    sources: Option<Vec<String>>,
+}
+
+/// Opens the counters of each direction's bottleneck.
+fn watch(plan: &Plan, setup: &Setup, direction: Direction) -> Result<Vec<Watched>> {
+    let index = setup.bottleneck;
+    let open = |way, devices: LinkDevices, sources| -> Result<Watched> {
+        let counters = Counters::open(devices::namespace_of(&devices.before)?).map_err(Error::io("netlink"))?;
+        Ok(Watched { way, counters, device: devices.entry, sources })
+    };
+    let has_up = direction == Direction::Both && setup.up.is_some();
+    let (ahead, back) =
+        if direction == Direction::Down || has_up { (Way::Down, Way::Up) } else { (Way::Up, Way::Down) };
+    let forward = plan.bottlenecks().swap_remove(index);
+    let sources = setup.links[index].policer.map(|_| plan.sources(index));
+    let mut watched = vec![open(ahead, forward, sources)?];
+    let up = setup.up.as_ref().and_then(|_| plan.bottlenecks().pop());
+    if let Some(devices) = up.or_else(|| plan.reverse(index)) {
+        watched.push(open(back, devices, None)?);
+    }
+    watched.sort_by_key(|one| one.way);
+    Ok(watched)
 }
 
 /// Rejects setups that the kernel's own path cannot express.
@@ -111,6 +145,7 @@ pub(super) fn run(spec: &CommandSpec, setup: &Setup) -> Result<EmulateOutput> {
     for (name, at) in [("BBRLAB_SERVER_IP", server.1), ("BBRLAB_CLIENT_IP", client.1)] {
         variables.push((name.into(), at.to_string().into()));
     }
+    let watched = watch(&plan, setup, spec.direction)?;
     devices::reseed()?;
     follow(setup.schedule.clone(), plan)?;
     let command_spec =
@@ -123,8 +158,13 @@ pub(super) fn run(spec: &CommandSpec, setup: &Setup) -> Result<EmulateOutput> {
             (status, None)
         }
     };
+    let report = |one: Watched| -> Result<LinkReport> {
+        let counters = guest::link_seen(&one.counters, &one.device, one.sources.as_deref());
+        Ok(LinkReport::of(one.way, &counters.map_err(Error::io("counters of the link"))?, None))
+    };
+    let links = watched.into_iter().map(report).collect::<Result<_>>()?;
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned();
-    Ok(EmulateOutput { status, guest_s: ran_ns.map(|ns| ns as f64 / 1e9), release })
+    Ok(EmulateOutput { status, guest_s: ran_ns.map(|ns| ns as f64 / 1e9), release, links })
 }
 
 /// Sets up a host: its loopback, and the requested congestion control.

@@ -23,7 +23,7 @@ use super::devices::{EXCHANGE, TcProcess, make, namespace_of, reseed};
 use super::emulate::{self, EmulateOutput};
 use super::packets::PacketLog;
 use super::plan::{JIFFY, LinkDevices, Plan, plan};
-use super::qdisc::{Counters, QdiscCounters};
+use super::qdisc::Counters;
 use super::tap::{CapturedPacket, Tap};
 use crate::flows::{Endpoints, FIRST_PORT, LinkCounters, Path, PathCounters, drive};
 use crate::meter::Meter;
@@ -339,35 +339,35 @@ impl Path for KernelPath {
         for (index, link) in seen.links.iter_mut().enumerate() {
             let fault = |source| Error::Io { what: format!("counters of link {}", index + 1), source };
             let (counters, device) = &self.counters[index];
-            let counted = counters.read().map_err(fault)?.get(device.as_str()).copied().unwrap_or_default();
-            *link = link_seen(&counted, self.rates[index]);
-            if let Some(sources) = &self.policed[index] {
-                // Packets that came in and never reached the queue were policed.
-                let received = counters.received().map_err(fault)?;
-                let came: u64 = received
-                    .iter()
-                    .filter(|(name, _)| sources.iter().any(|source| source == *name))
-                    .map(|(_, n)| n)
-                    .sum();
-                link.drops += came.saturating_sub(link.arrivals);
-                link.arrivals = link.arrivals.max(came);
-            }
+            *link = link_seen(counters, device, self.policed[index].as_deref()).map_err(fault)?;
+            link.rate_bps = self.rates[index];
         }
         Ok(())
     }
 }
 
-fn link_seen(counted: &QdiscCounters, rate_bps: u64) -> LinkCounters {
+/// Counters of a link by its device; with a policer, `sources` are the devices through which packets arrive.
+pub(super) fn link_seen(counters: &Counters, device: &str, sources: Option<&[String]>) -> io::Result<LinkCounters> {
+    let counted = counters.read()?.get(device).copied().unwrap_or_default();
     let (departed, waiting, drops) = (u64::from(counted.packets), counted.queue_packets, u64::from(counted.drops));
-    LinkCounters {
+    let mut link = LinkCounters {
         queue_packets: waiting,
         queue_bytes: counted.queue_bytes.into(),
-        rate_bps,
         arrivals: departed + u64::from(waiting) + drops,
         drops,
         marks: counted.marks.into(),
-        filtered: 0, // such a filter is refused
         departed_packets: departed,
         departed_bytes: counted.bytes,
+        // A filter of ACKs is refused.
+        ..LinkCounters::default()
+    };
+    if let Some(sources) = sources {
+        // Packets that came in and never reached the queue were policed.
+        let received = counters.received()?;
+        let is_source = |name: &str| sources.iter().any(|source| source == name);
+        let came: u64 = received.iter().filter(|(name, _)| is_source(name)).map(|(_, packets)| packets).sum();
+        link.drops += came.saturating_sub(link.arrivals);
+        link.arrivals = link.arrivals.max(came);
     }
+    Ok(link)
 }

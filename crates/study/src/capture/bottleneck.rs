@@ -5,12 +5,11 @@ use bbrlab_core::{NANOS_PER_SEC, Rate, Span, Time};
 use bbrlab_sim::link::{AckAggregation, Loss, Service};
 use bbrlab_sim::metrics::QueueDelay;
 use bbrlab_sim::record::result::Distribution;
-use bbrlab_sim::record::summary::LinkCounts;
+use bbrlab_sim::record::summary::{LinkCounts, NS_TO_MS};
 use bbrlab_sim::setup::{ChangeKind, Setup};
 
 use super::result::Counted;
 
-const NS_TO_MS: f64 = 1e-6;
 /// What a sender does not see.
 pub const UNKNOWN: Distribution =
     Distribution { min: None, mean: f64::NAN, p50: f64::NAN, p95: f64::NAN, p99: f64::NAN, max: f64::NAN };

@@ -59,6 +59,11 @@ impl Plan {
         forward.chain(self.up.as_ref().map(|_| LinkDevices::up())).collect()
     }
 
+    /// The reverse direction of a link that has one.
+    pub fn reverse(&self, index: usize) -> Option<LinkDevices> {
+        self.is_mirrored.then(|| LinkDevices::reverse(index))
+    }
+
     /// Devices through which packets come to a forward link: those of the hosts beside it, and of the link before it.
     pub fn sources(&self, index: usize) -> Vec<String> {
         let before = index.checked_sub(1).map(|before| LinkDevices::forward(before).exit);
@@ -71,8 +76,7 @@ impl Plan {
         if index == self.links.len() {
             return vec![LinkDevices::up()];
         }
-        let reverse = self.is_mirrored.then(|| LinkDevices::reverse(index));
-        std::iter::once(LinkDevices::forward(index)).chain(reverse).collect()
+        std::iter::once(LinkDevices::forward(index)).chain(self.reverse(index)).collect()
     }
 
     /// Adds router, bottleneck and serialiser.
