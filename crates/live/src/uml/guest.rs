@@ -50,8 +50,8 @@ const TICKS_AT_BOOT: u32 = 264;
 /// Ticks after which waits of up to 131 s round alike: a timer of 256 ms and more expires on a multiple of 8 ticks, a longer one of
 /// 64 or 512. Source: Linux kernel/time/timer.c.
 const WHEEL: u32 = 512;
-/// The kernel's limit of pages for TCP, with the values from which it saves and refuses memory. The default is a tenth of the memory,
-/// 290 MB for all hosts of a run together: near it, receivers discard segments that they have reported as received.
+/// File with the kernel's limits of memory for all TCP sockets, and the limit set there, in pages. The default is a tenth of the guest's
+/// memory, 290 MB for all hosts of a run together: near it, receivers discard segments that they have already reported as received.
 const TCP_PAGES: (&str, u64) = ("/proc/sys/net/ipv4/tcp_mem", (2 << 30) / 4096);
 /// Bytes that a bulk receiver lets accumulate: nothing else reads, and each wake-up costs time.
 const LOW_WATER: u64 = 8 << 20;

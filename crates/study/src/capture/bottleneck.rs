@@ -30,10 +30,10 @@ impl Bottleneck {
         let [link] = &setup.links[..] else { return None };
         let Service::Rate(rate) = link.service else { return None };
         let path = &setup.path;
-        let is_plain = path.jitter == Span::ZERO && path.reorder == 0.0 && path.duplicate == 0.0;
-        let has_acks = path.ack_loss == Loss::None && path.ack_aggregation == AckAggregation::None;
+        let keeps_data = path.jitter == Span::ZERO && path.reorder == 0.0 && path.duplicate == 0.0;
+        let keeps_acks = path.ack_loss == Loss::None && path.ack_aggregation == AckAggregation::None;
         let is_direct = setup.flows.iter().all(|flow| flow.rtt.is_none() && flow.access.is_none());
-        if !is_plain || !has_acks || !is_direct || link.loss != Loss::None || setup.up.is_some() {
+        if !keeps_data || !keeps_acks || !is_direct || link.loss != Loss::None || setup.up.is_some() {
             return None;
         }
         let bytes_per_s = |rate: Rate| rate.as_bits_per_sec() as f64 / 8.0;
@@ -87,7 +87,7 @@ impl Bottleneck {
     }
 }
 
-/// What of one flow passed the bottleneck.
+/// Queueing delays of one flow's packets.
 #[derive(Clone, Debug, Default)]
 pub struct Passed {
     delay: QueueDelay,
