@@ -454,8 +454,8 @@ pub enum Error {
     /// A flag that only `--packets` supports.
     #[error("validate: --{}: only with --packets; name scenarios in files else", .0.replace('_', "-"))]
     PacketsOnly(&'static str),
-    /// No scenario of the matrix has the text in its name.
-    #[error("--only: no scenario of the matrix has {0:?} in its name")]
+    /// No scenario has the text in its name.
+    #[error("--only: no scenario has {0:?} in its name")]
     NoScenarioNamed(String),
     /// No scenario of the matrix has the text in its name and is short enough.
     #[error("--only, --longest: no scenario of the matrix has {only:?} in its name and lasts at most {longest}")]

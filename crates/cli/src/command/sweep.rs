@@ -334,6 +334,9 @@ impl SweepDirectory {
         let place = Self { dir: dir.to_owned() };
         let spec = serde_json::to_string_pretty(sweep.spec()).map_err(Error::encode("sweep"))? + "\n";
         fs::create_dir_all(dir).map_err(Error::output("--out", dir))?;
+        // The parts of a sweep are created after the file that describes it: without that file they have no owner. They are looked for
+        // first, as another shard may be creating both.
+        let has_parts = [BLOCKS, RUNS].iter().any(|part| dir.join(part).exists());
         match fs::read_to_string(dir.join(SPEC)) {
             Ok(there) if there == spec => {}
             Ok(_) => {
@@ -342,8 +345,7 @@ impl SweepDirectory {
                      write --fresh",
                 ));
             }
-            // The parts of a sweep are created after the file that describes it: without that file they have no owner.
-            Err(_) if [BLOCKS, RUNS].iter().any(|part| dir.join(part).exists()) => {
+            Err(_) if has_parts => {
                 return Err(fault("it holds parts of a sweep without their sweep.json; name another directory"));
             }
             Err(_) => place.put(&dir.join(SPEC), |to| to.write_all(spec.as_bytes()))?,

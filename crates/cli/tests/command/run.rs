@@ -103,7 +103,8 @@ fn a_selection_that_leaves_no_scenario_to_compare_is_refused() {
     let none = "no scenario of the matrix";
     for (args, line) in [
         (&["--longest", "1ms"][..], format!("bbrlab: --longest: {none} is that short; write a longer time, as in 60s")),
-        (&["--only", "tcp"], format!("bbrlab: --only: {none} has \"tcp\" in its name")),
+        (&["--only", "tcp"], "bbrlab: --only: no scenario has \"tcp\" in its name".to_owned()),
+        (&["--random", "4", "--only", "tcp"], "bbrlab: --only: no scenario has \"tcp\" in its name".to_owned()),
         (
             &["--only", "bbr1", "--longest", "1ms"],
             format!("bbrlab: --only, --longest: {none} has \"bbr1\" in its name and lasts at most 1ms"),

@@ -64,14 +64,14 @@ pub struct ValidateArgs {
     /// Seed of all random numbers
     #[arg(long, value_name = "N", default_value_t = 1, allow_hyphen_values = true, value_parser = seed)]
     pub seed: u64,
-    /// Only scenarios of the matrix whose name contains this text
+    /// Only scenarios whose name contains this text; a random one begins with its number, as in 19:
     #[arg(long, value_name = "TEXT", conflicts_with = "files")]
     pub only: Option<String>,
     /// Only scenarios of the matrix that take at most this time, as in 60s
     #[arg(long, value_name = "TIME", conflicts_with = "files")]
     pub longest: Option<String>,
     /// Compare N random scenarios, drawn from the seed, instead of the matrix: nearly all of them must agree
-    #[arg(long, value_name = "N", conflicts_with_all = ["files", "packets", "only", "longest", "every"], value_parser = crate::args::number::<u32>(1..=10_000))]
+    #[arg(long, value_name = "N", conflicts_with_all = ["files", "packets", "longest", "every"], value_parser = crate::args::number::<u32>(1..=10_000))]
     pub random: Option<u32>,
     /// Only every N-th scenario of the matrix
     #[arg(long, value_name = "N", conflicts_with = "files", value_parser = crate::args::number(1..=u32::MAX))]
@@ -149,7 +149,14 @@ pub fn validate(args: &ValidateArgs) -> Result<Verdict, Error> {
 
 fn cases(args: &ValidateArgs, on: Backend) -> Result<Vec<Case>, Error> {
     if let Some(count) = args.random {
-        return drawn(count as usize, args.seed, on).map_err(Error::flag("--random"));
+        let mut cases = drawn(count as usize, args.seed, on).map_err(Error::flag("--random"))?;
+        if let Some(only) = &args.only {
+            cases.retain(|case| case.name.contains(only));
+            if cases.is_empty() {
+                return Err(Error::NoScenarioNamed(only.clone()));
+            }
+        }
+        return Ok(cases);
     }
     if args.files.is_empty() {
         return matrix(args, on);
