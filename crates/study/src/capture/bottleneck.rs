@@ -10,13 +10,14 @@ use bbrlab_sim::setup::{ChangeKind, Setup};
 
 use super::result::Counted;
 
-/// What a sender does not see.
+/// A distribution without known values.
 pub const UNKNOWN: Distribution =
     Distribution { min: None, mean: f64::NAN, p50: f64::NAN, p95: f64::NAN, p99: f64::NAN, max: f64::NAN };
 
-/// The only link of a path: its rates over time, and the RTT without it.
+/// The only link of a path, with its rates over time.
 #[derive(Clone, Debug)]
 pub struct Bottleneck {
+    /// RTT without queue or serialisation.
     base: Span,
     /// Bytes per second from each time on; the first is in force at the start.
     rates: Vec<(Time, f64)>,

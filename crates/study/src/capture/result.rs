@@ -28,7 +28,7 @@ pub(super) struct Tally {
     min_rtt_ns: Option<u64>,
     /// Counters at the end of warm-up.
     pub before: Option<Counters>,
-    /// Packets of the measured time, if the bottleneck shows.
+    /// Queueing delays in the measured time; empty if the path has other effects than one link and a constant delay.
     pub passed: Passed,
     /// Bytes delivered in each second.
     bins: Vec<u64>,
@@ -207,7 +207,7 @@ pub(super) fn check_end(setup: &Setup, ended: Time) -> Result<()> {
     Err(Error::ShortCapture { lasts_s: seconds(ended), wanted_s: seconds(setup.duration) })
 }
 
-/// Result of these flows. Where the bottleneck does not show, its figures are not numbers.
+/// Result of these flows. The bottleneck's figures are NaN if they cannot be counted from the flows.
 pub(super) fn of_flows(setup: &Setup, on: &'static str, counted: &[Counted]) -> RunResult {
     let flows: Vec<FlowCounts<'_>> = counted.iter().map(Counted::counts).collect();
     if let Some(link) = Bottleneck::of(setup) {
@@ -265,7 +265,7 @@ impl Counted {
         })
     }
 
-    /// Segments of some payload bytes: offloads merge frames.
+    /// Number of full segments for this many payload bytes. Captured frames are not counted, because offloads merge them.
     pub(super) fn segments(&self, bytes: u64) -> u64 {
         bytes.div_ceil(self.mss)
     }
@@ -340,7 +340,7 @@ mod tests {
             assert!(apart < 3e-4, "{} {}", own.retransmit_ratio, truth.retransmit_ratio);
         }
         assert!((found.jain - truth.jain).abs() < 0.005, "{} {}", found.jain, truth.jain);
-        // Losses behind the bottleneck hide it.
+        // With random loss on the path, the bottleneck's figures are unknown.
         assert!(found.bottleneck.utilisation.is_nan() && found.bottleneck.queue_ms.p50.is_nan());
     }
 
