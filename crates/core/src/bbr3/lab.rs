@@ -18,7 +18,7 @@ params! {
         competitor_queue: FineShare = 5_120, 0, 25_600, "ours: of 15, 20, 25, 30 % on the design sets";
         /// Rounds with such a queue that show a competitor, and rounds without that show its end.
         competitor_rounds: Rounds = 5, 1, 1_000, "ours: of 4, 5, 6, 8, 12 on the design sets";
-        /// RTT below which a flow yields no faster than one of this RTT.
+        /// RTT below which a flow yields no faster than one of this RTT, and window in which a longer round looks for a queue.
         even_rtt: Micros = 40_000, 0, 1_000_000, "ours: of 30, 40, 60 ms on the design sets";
         /// Largest share of loss without a queue that is added to `loss_thresh`; 0: none.
         random_loss: FineShare = 2_560, 0, 12_800, "ours: twice the largest loss of set 0";

@@ -73,6 +73,7 @@ pub struct Queue {
     pub(super) p: QueueParams,
     /// Smallest RTT of the present round.
     pub(super) round_us: u64,
+    pub(super) windows: Windows,
     /// RTT of the path without a queue.
     pub(super) base_us: u64,
     /// Longest queue of a whole round lately.
@@ -86,6 +87,43 @@ pub struct Queue {
     pub(super) losses: Losses,
     /// True once a ProbeRTT has measured the path.
     pub(super) has_probed_rtt: bool,
+}
+
+/// The smallest RTTs of equal times within a round.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Windows {
+    /// Start and smallest RTT of the present window.
+    start: Time,
+    min_us: u64,
+    /// Sum and number of the smallest RTTs of the round's whole windows.
+    sum_us: u64,
+    count: u32,
+    /// True if the round began in CRUISE.
+    is_cruise: bool,
+}
+
+impl Windows {
+    const NONE: Self = Self { start: Time::ZERO, min_us: INFINITY, sum_us: 0, count: 0, is_cruise: false };
+
+    /// Records an RTT. A window that has lasted this long ends before it.
+    fn record(&mut self, rtt_us: u64, now: Time, length_us: u64) {
+        let is_over = self.min_us != INFINITY && now.since(self.start).as_micros() >= length_us;
+        if is_over {
+            (self.sum_us, self.count) = (self.sum_us + self.min_us, self.count + 1);
+        }
+        if is_over || self.min_us == INFINITY {
+            (self.start, self.min_us) = (now, INFINITY);
+        }
+        self.min_us = self.min_us.min(rtt_us);
+    }
+
+    /// Ends a round. Returns the mean of at least two windows of a round that was all in CRUISE.
+    fn end_round(&mut self, is_cruise: bool) -> Option<u64> {
+        let mean_us = if self.count >= 2 { self.sum_us.checked_div(u64::from(self.count)) } else { None };
+        let was_cruise = core::mem::replace(&mut self.is_cruise, is_cruise);
+        (self.min_us, self.sum_us, self.count) = (INFINITY, 0, 0);
+        mean_us.filter(|_| is_cruise && was_cruise)
+    }
 }
 
 /// Signs of flows that keep a queue.
@@ -174,6 +212,7 @@ impl Queue {
     pub(super) const NONE: Self = Self {
         p: QueueParams::BLANK,
         round_us: INFINITY,
+        windows: Windows::NONE,
         base_us: INFINITY,
         longest_us: 0,
         scale: UNIT,
@@ -194,7 +233,7 @@ impl Queue {
         u64::from(self.p.queue_aim).min(min_rtt_us / 4)
     }
 
-    /// Smallest RTT for the timing of yields; shorter RTTs count as this one.
+    /// Smallest RTT for the timing of yields: shorter RTTs count as this one. Longer rounds look for a queue in windows of it.
     fn even_us(&self) -> u64 {
         u64::from(self.p.even_rtt).max(1)
     }
@@ -265,6 +304,7 @@ impl<R: Rules> Bbr3<R> {
         if let Some(queue) = self.queue.get_mut() {
             (queue.round_us, queue.base_us, queue.longest_us) = (INFINITY, INFINITY, 0);
             (queue.scale, queue.probe_cwnd, queue.probe_rounds) = (UNIT, INFINITY, 0);
+            queue.windows = Windows::NONE;
             queue.competitors = Competitors::NONE;
             queue.losses = Losses::NONE;
             queue.has_probed_rtt = false;
@@ -276,7 +316,11 @@ impl<R: Rules> Bbr3<R> {
     pub(super) fn update_queue(&mut self, ack: &Ack) {
         let Some(queue) = self.queue.get_mut() else { return };
         if let Some(rtt) = ack.rs.rtt_us {
-            queue.round_us = queue.round_us.min(rtt.min(MAX_US));
+            let rtt_us = rtt.min(MAX_US);
+            queue.round_us = queue.round_us.min(rtt_us);
+            if queue.p.even_rtt > 0 {
+                queue.windows.record(rtt_us, ack.now, queue.even_us());
+            }
         }
         if ack.lost != queue.losses.seen {
             self.place_loss(ack);
@@ -290,8 +334,10 @@ impl<R: Rules> Bbr3<R> {
     #[inline(never)]
     fn end_queue_round(&mut self, ack: &Ack) {
         let (min_rtt_us, is_measured) = (self.path_us(), self.min_rtt.min_rtt_us != INFINITY);
+        let is_cruise = matches!(self.phase, Phase::ProbeBwCruise);
         let Some(queue) = self.queue.get_mut() else { return };
         let rtt_us = core::mem::replace(&mut queue.round_us, INFINITY);
+        let mean_us = queue.windows.end_round(is_cruise);
         if rtt_us == INFINITY || !is_measured {
             return;
         }
@@ -305,7 +351,9 @@ impl<R: Rules> Bbr3<R> {
         self.postpone_probe_rtt(rtt_us, ack);
         self.count_loss(rtt_us, ack);
         self.watch_for_competitors(rtt_us, ack.now);
-        self.follow_queue(rtt_us);
+        // The smallest RTT of a long round is that of a longer time: by it, a long RTT would yield less than a short one.
+        let is_quiet = self.queue.get().is_some_and(|queue| queue.competitors.rounds == 0);
+        self.follow_queue(mean_us.filter(|_| is_quiet).unwrap_or(rtt_us));
     }
 
     // rule: ProbeRTT on demand

@@ -45,16 +45,22 @@ impl Flow {
 
     /// The same at this time.
     fn round_at(&mut self, now_us: u64, rtt_us: u64, lost: u64) {
-        self.now_us = now_us;
         self.delivered += BDP - lost;
         self.lost += lost;
+        let start = self.bbr.model.rounds.next_delivered.max(self.bbr.bounds.loss_round_delivered);
+        self.ack_at(now_us, rtt_us, start);
+    }
+
+    /// Feeds an ACK for a packet that was sent when this volume had been delivered: at the round's start, it begins the next.
+    fn ack_at(&mut self, now_us: u64, rtt_us: u64, prior_delivered: u64) {
+        self.now_us = now_us;
         self.bbr.probe.rounds_since_probe_up = 0;
         let ack = Ack {
             now: Time::micros(self.now_us),
             rs: RateSample {
                 delivered: Some(BDP),
                 interval_us: Some(RTT_US),
-                prior_delivered: self.bbr.model.rounds.next_delivered.max(self.bbr.bounds.loss_round_delivered),
+                prior_delivered,
                 rtt_us: Some(rtt_us),
                 acked_sacked: PACKET,
                 prior_in_flight: BDP,
@@ -210,6 +216,36 @@ fn a_short_rtt_yields_by_no_more_per_second_than_a_long_one() {
     // The same queue is a quarter of the even RTT; a half of the RTT yields a quarter as much a round.
     assert_eq!(yielded(10_000, "40ms"), u64::from(UNIT) / 4 / 2 / 4);
     assert_eq!(yielded(20_000, "40ms"), u64::from(UNIT) / 4);
+}
+
+#[test]
+fn a_long_round_in_cruise_yields_by_the_mean_of_its_windows_unless_its_queue_is_long() {
+    // An RTT every 20 ms, after a round in this phase.
+    let yields_after = |before: Phase, settings: &[(&str, &str)], rtts_ms: &[u64]| {
+        let mut flow = Flow::new(settings).enters(before);
+        flow.round(RTT_US);
+        (flow.queue().scale, flow.queue().longest_us) = (UNIT, 10 * RTT_US);
+        let mut flow = flow.enters(Phase::ProbeBwCruise);
+        let start_us = flow.now_us;
+        for (at_us, rtt_ms) in (1..).map(|ack| start_us + 20_000 * ack).zip(rtts_ms) {
+            flow.ack_at(at_us, rtt_ms * 1_000, 0);
+        }
+        flow.round_at(flow.now_us + 20_000, 90_000, 0);
+        UNIT - flow.queue().scale
+    };
+    let yields = |settings: &[(&str, &str)], rtts_ms: &[u64]| yields_after(Phase::ProbeBwCruise, settings, rtts_ms);
+    // The smallest of each window of 40 ms are 44, 46, 48 and 50 ms; 20 ms of a fifth remain.
+    let rtts_ms = [45, 44, 46, 47, 49, 48, 50, 51, 45];
+    let of_min = yields(&[], &[44]);
+    assert_eq!(yields(&[], &rtts_ms), yields(&[], &[47]));
+    assert!(yields(&[], &[47]) > of_min);
+    assert_eq!(yields(&[], &rtts_ms[..4]), yields(&[], &[45]), "two windows");
+    assert_eq!(yields(&[], &rtts_ms[..3]), of_min, "one window");
+    assert_eq!(yields_after(REFILL, &[], &rtts_ms), of_min, "a round that began in UP");
+    assert_eq!(yields(&[("even_rtt", "0us")], &rtts_ms), yields(&[("even_rtt", "0us")], &[44]));
+    let of_long = yields(&[], &[60]);
+    assert_eq!(yields(&[], &[60, 60, 80, 80, 80, 80]), of_long);
+    assert!(yields(&[("competitor_queue", "0")], &[60, 60, 80, 80, 80, 80]) > of_long);
 }
 
 #[test]
