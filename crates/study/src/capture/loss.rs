@@ -143,9 +143,12 @@ pub fn judge(flow: &Flow, link: &Link) -> Losses {
 /// Groups runs of losses that are within a round trip of each other.
 fn episodes<'a>(runs: &[&'a LossRun], link: &Link) -> Vec<Episode<'a>> {
     let mut all: Vec<Episode<'a>> = Vec::new();
-    let mut last_ns = 0_u64;
+    let (mut last_ns, mut rtt_s) = (0_u64, link.base_s);
     for run in runs {
-        let rtt_s = if run.rtt_ns > 0 { run.rtt_ns as f64 / NANOS } else { link.base_s };
+        // A retransmission that was lost too has none of its own.
+        if run.rtt_ns > 0 {
+            rtt_s = run.rtt_ns as f64 / NANOS;
+        }
         let is_new = run.first_ns.saturating_sub(last_ns) as f64 / NANOS > rtt_s;
         last_ns = last_ns.max(run.last_ns);
         match all.last_mut().filter(|_| !is_new) {

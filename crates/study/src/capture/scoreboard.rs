@@ -129,8 +129,8 @@ pub struct Scoreboard {
     recent_at: usize,
     /// Segments that the newest ACK is the first to acknowledge: first and last number of each range.
     pub arrived: Vec<(u64, u64)>,
-    /// RTT of the last data that left the records.
-    front_rtt_ns: u64,
+    /// Send time and RTT of the last data that left the records.
+    front: (u64, u64),
     /// True if records were discarded because they were too many.
     pub has_overrun: bool,
 }
@@ -216,16 +216,23 @@ impl Scoreboard {
         repeated
     }
 
-    /// RTT of the nearest data before record `nth` that arrived.
+    /// RTT of the nearest data before record `nth` that arrived; 0 if there is none of that time.
     fn rtt_before(&self, nth: usize) -> u64 {
         let near = self.records.range(nth.saturating_sub(NEIGHBOURS)..nth).rev().find(|record| record.rtt_ns > 0);
-        near.map_or_else(|| if nth < NEIGHBOURS { self.front_rtt_ns } else { 0 }, |record| record.rtt_ns)
+        let near = near.map(|record| (record.sent_ns, record.rtt_ns));
+        self.rtt_of_then(nth, near.unwrap_or(if nth < NEIGHBOURS { self.front } else { (0, 0) }))
     }
 
-    /// RTT of the nearest data after record `nth` that arrived.
+    /// RTT of the nearest data after record `nth` that arrived; 0 if there is none of that time.
     fn rtt_after(&self, nth: usize) -> u64 {
         let end = self.records.len().min(nth + NEIGHBOURS);
-        self.records.range(nth..end).find(|record| record.rtt_ns > 0).map_or(0, |record| record.rtt_ns)
+        let near = self.records.range(nth..end).find(|record| record.rtt_ns > 0);
+        self.rtt_of_then(nth, near.map_or((0, 0), |record| (record.sent_ns, record.rtt_ns)))
+    }
+
+    /// RTT of neighbouring data, unless it was sent a round trip before or after record `nth`: that may have been sent again later.
+    fn rtt_of_then(&self, nth: usize, (sent_ns, rtt_ns): (u64, u64)) -> u64 {
+        if self.records[nth].sent_ns.abs_diff(sent_ns) < rtt_ns { rtt_ns } else { 0 }
     }
 
     /// Splits the record that contains byte `at`, so that one begins there.
@@ -325,7 +332,7 @@ impl Scoreboard {
                     record.overtaken(highest, delivered);
                 }
             }
-            self.front_rtt_ns = record.rtt_ns;
+            self.front = (record.sent_ns, record.rtt_ns);
         }
         self.una = ack;
         // An ACK that covers data sent twice may have waited for it.
@@ -403,6 +410,19 @@ mod tests {
         assert_eq!((lost[0].from, lost[0].to, lost[0].sent_ns), (11_000, 12_000, 10));
         assert_eq!((lost[0].before_ns, lost[0].after_ns), (1000, 980));
         assert_eq!(board.acknowledge(2000, 16_000, std::iter::empty()).rtt, None);
+    }
+
+    #[test]
+    fn a_retransmission_that_is_lost_a_round_trip_later_has_not_the_rtt_of_its_neighbours() {
+        let mut board = sent(6);
+        board.acknowledge(1000, 11_000, [(12_000, 16_000)].into_iter());
+        let mut rtts = Vec::new();
+        for now_ns in [900, 1010, 5000] {
+            board.send_again(now_ns, frame(6, 11_000), 11_000, 12_000, |one, _| {
+                rtts.push((one.before_ns, one.after_ns))
+            });
+        }
+        assert_eq!(rtts, [(1000, 980), (1000, 980), (0, 0)]);
     }
 
     #[test]

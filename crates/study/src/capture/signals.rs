@@ -34,13 +34,13 @@ pub struct Lost {
     pub from: u64,
     /// One past the last byte.
     pub to: u64,
-    /// RTT of the nearest data before it that arrived; 0 if unknown.
+    /// RTT of the nearest data before it that arrived within a round trip of it; 0 if unknown.
     pub before_ns: u64,
-    /// RTT of the nearest data after it that arrived; 0 if unknown.
+    /// RTT of the nearest data after it that arrived within a round trip of it; 0 if unknown.
     pub after_ns: u64,
 }
 
-/// Consecutive data that was lost.
+/// Consecutive data that was lost, and what of it was lost again before other data arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LossRun {
     /// Send time of its first byte.
@@ -374,12 +374,13 @@ impl Signals {
         let segments = (lost.to - lost.from).div_ceil(mss.max(1));
         self.lost_segments += segments;
         self.timeline.lost(lost.sent_ns, lost.to - lost.from);
+        let is_alone = lost.before_ns == 0 && lost.after_ns == 0;
         if let Some(last) = self.runs.last_mut()
-            && last.to == lost.from
+            && (last.to == lost.from || is_alone && last.from <= lost.from && lost.to <= last.to)
             && lost.sent_ns >= last.last_ns
             && self.run_stride == 1
         {
-            (last.to, last.last_ns) = (lost.to, lost.sent_ns);
+            (last.to, last.last_ns) = (last.to.max(lost.to), lost.sent_ns);
             last.segments += segments;
             return;
         }
@@ -427,5 +428,25 @@ const fn begin(now_ns: u64, sent_ns: u64) -> Chunk {
         is_plain: true,
         largest_ack: 0,
         first_sent_ns: sent_ns,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_lost_again_belongs_to_its_run_unless_other_data_passed_beside_it() {
+        let mut signals = Signals::default();
+        let lost = |sent_ns, from, to, rtt_ns| Lost { sent_ns, from, to, before_ns: rtt_ns, after_ns: 0 };
+        signals.on_lost(&lost(1_000, 2_000, 3_000, 500), 1_000);
+        signals.on_lost(&lost(1_100, 3_000, 5_000, 500), 1_000);
+        // A time-out's retransmission, and the next one's.
+        signals.on_lost(&lost(9_000, 2_000, 3_000, 0), 1_000);
+        signals.on_lost(&lost(17_000, 2_000, 3_000, 0), 1_000);
+        signals.on_lost(&lost(20_000, 2_000, 3_000, 600), 1_000);
+        let runs: Vec<_> = signals.runs.iter().map(|run| (run.from, run.to, run.last_ns, run.segments)).collect();
+        assert_eq!(runs, [(2_000, 5_000, 17_000, 5), (2_000, 3_000, 20_000, 1)]);
+        assert_eq!(signals.lost_segments, 6);
     }
 }
