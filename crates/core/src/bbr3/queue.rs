@@ -97,7 +97,7 @@ pub(super) struct Windows {
     min_us: u64,
     /// Sum and number of the smallest RTTs of the round's whole windows.
     sum_us: u64,
-    count: u32,
+    pub(super) count: u32,
     /// True if the round began in CRUISE.
     is_cruise: bool,
 }
@@ -318,7 +318,7 @@ impl<R: Rules> Bbr3<R> {
         if let Some(rtt) = ack.rs.rtt_us {
             let rtt_us = rtt.min(MAX_US);
             queue.round_us = queue.round_us.min(rtt_us);
-            if queue.p.even_rtt > 0 {
+            if queue.is_on() && queue.p.even_rtt > 0 {
                 queue.windows.record(rtt_us, ack.now, queue.even_us());
             }
         }

@@ -249,6 +249,14 @@ fn a_long_round_in_cruise_yields_by_the_mean_of_its_windows_unless_its_queue_is_
 }
 
 #[test]
+fn without_an_aim_no_window_is_counted() {
+    let mut flow = Flow::new(&[("queue_aim", "0us")]);
+    flow.queue().windows.count = u32::MAX;
+    flow.rounds(5, RTT_US);
+    assert_eq!(flow.queue().windows.count, u32::MAX);
+}
+
+#[test]
 fn a_probe_starts_above_what_was_in_flight_and_grows_only_without_a_queue() {
     let mut flow = Flow::new(&[]).enters(REFILL);
     flow.round(RTT_US);
