@@ -40,7 +40,7 @@ pub struct Lost {
     pub after_ns: u64,
 }
 
-/// Consecutive data that was lost, and what of it was lost again before other data arrived.
+/// Consecutive data that was lost, and what of it was lost again at a time from which no RTT beside it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LossRun {
     /// Send time of its first byte.
