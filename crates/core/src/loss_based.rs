@@ -227,7 +227,7 @@ impl LossBased {
     }
 
     /// Handles a change of the host's recovery state to `new`.
-    // spec: Linux tcp_enter_recovery, tcp_enter_cwr, tcp_end_cwnd_reduction
+    // spec: Linux tcp_enter_recovery, tcp_enter_cwr, tcp_end_cwnd_reduction, dctcp_state
     pub fn on_ca_state(&mut self, new: CaState) {
         let reduces = |state| matches!(state, CaState::Cwr | CaState::Recovery);
         if reduces(new) && !reduces(self.ca_state) {
@@ -237,6 +237,8 @@ impl LossBased {
             }
             self.cause = Cause::RecoveryBegan;
             self.reduction = Some(Reduction { prior_cwnd: self.prior_cwnd, delivered: 0, out: 0 });
+        } else if new == CaState::Recovery && self.ca_state == CaState::Cwr {
+            self.on_hosted_loss();
         } else if !reduces(new) && self.reduction.take().is_some() && new < CaState::Cwr {
             self.cause = Cause::RecoveryOver;
             self.cwnd = self.ssthresh.max(1).min(self.cwnd_clamp);
@@ -290,12 +292,18 @@ impl LossBased {
     /// Handles an undo: the losses of this episode were spurious.
     // spec: Linux tcp_undo_cwnd_reduction, tcp_reno_undo_cwnd
     pub fn on_undo(&mut self, _ack: &Ack) {
-        self.reduction = None;
+        self.on_reduction_stopped();
         if self.prior_ssthresh != 0 {
             self.cause = Cause::Undo;
             self.cwnd = self.cwnd.max(self.prior_cwnd).min(self.cwnd_clamp);
             self.ssthresh = self.ssthresh.max(self.prior_ssthresh);
         }
+    }
+
+    /// Stops the reduction in progress where it is.
+    // spec: Linux tcp_end_cwnd_reduction without undo_marker
+    pub const fn on_reduction_stopped(&mut self) {
+        self.reduction = None;
     }
 
     /// Counts packets that leave during a reduction.

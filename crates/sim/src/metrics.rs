@@ -110,19 +110,23 @@ impl Histogram {
         (self.min, self.max) = (self.min.min(other.min), self.max.max(other.max));
     }
 
-    /// Returns the mean of the lowest `share` of the values (0 to 1), at least one of them; 0 without values.
-    pub fn trimmed_mean(&self, share: f64) -> f64 {
-        let kept = ((share * self.n as f64) as u64).clamp(1, self.n.max(1));
-        let (mut left, mut sum) = (kept, 0.0);
-        for (index, count) in self.counts.iter().enumerate().filter(|(_, count)| **count > 0) {
-            let taken = left.min(u64::from(*count));
-            sum += taken as f64 * Self::value(index).clamp(self.min as f64, self.max as f64);
-            left -= taken;
-            if left == 0 {
-                break;
+    /// Returns the mean of the lowest `share` (above 0, up to 1) of the values of all parts, in which each part weighs the same;
+    /// 0 without values.
+    pub fn trimmed_mean(parts: &[&Self], share: f64) -> f64 {
+        let (mut kept, mut sum) = (0.0, 0.0);
+        let most = share * parts.iter().filter(|part| part.n > 0).count() as f64;
+        let buckets = parts.iter().map(|part| part.counts.len()).max().unwrap_or(0);
+        for index in 0..buckets {
+            for part in parts {
+                let count = part.counts.get(index).copied().unwrap_or(0);
+                if count > 0 {
+                    let taken = (f64::from(count) / part.n as f64).min(most - kept);
+                    sum += taken * Self::value(index).clamp(part.min as f64, part.max as f64);
+                    kept += taken;
+                }
             }
         }
-        sum / kept as f64
+        if kept > 0.0 { sum / kept } else { 0.0 }
     }
 
     /// Returns the mean; 0 without values.

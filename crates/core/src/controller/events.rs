@@ -38,6 +38,10 @@ impl<A: Algorithm> Controller<A> {
             self.sampler.on_lost(volume);
         }
         self.resume.end();
+        let sent = loss.token.send_time();
+        if self.episode.is_some_and(|episode| episode.is_before(sent)) {
+            self.end_episode(); // if it is over: this loss begins the next, whose undo is saved before the algorithm answers
+        }
         if self.needs_on_lost {
             self.algorithm.on_lost(&Lost {
                 now,
@@ -50,10 +54,6 @@ impl<A: Algorithm> Controller<A> {
                 delivered: self.sampler.delivered(),
             });
             self.note_outputs();
-        }
-        let sent = loss.token.send_time();
-        if self.episode.is_some_and(|episode| episode.is_before(sent)) {
-            self.end_episode(); // if it is over: this loss begins the next
         }
         if let Some(episode) = &mut self.episode
             && episode.on_lost(now, sent, loss.packets)
@@ -169,6 +169,13 @@ impl<A: Algorithm> Controller<A> {
     pub fn on_undo(&mut self, now: Time) {
         let ack = self.bare_ack(now);
         self.algorithm.on_undo(&ack);
+        self.note_outputs();
+    }
+
+    /// Reports the same of an episode whose reduction ECN marks had asked for: what is reduced stays, and no more follows.
+    // spec: Linux tcp_undo_cwnd_reduction without prior_ssthresh
+    pub fn on_reduction_stopped(&mut self) {
+        self.algorithm.on_reduction_stopped();
         self.note_outputs();
     }
 

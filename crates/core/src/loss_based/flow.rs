@@ -49,6 +49,7 @@ impl Algorithm for LossBased {
             on_tx_start(start: &TxStart);
             on_rto(ack: &Ack, first: bool);
             on_undo(ack: &Ack);
+            on_reduction_stopped();
             on_cwnd_unused(used: u32);
             on_mss(mss: u32);
             set_max_pacing_rate(max: Option<Rate>);

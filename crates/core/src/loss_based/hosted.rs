@@ -53,7 +53,7 @@ impl LossBased {
         self.threshold_after(CaState::Cwr)
     }
 
-    /// Handles an episode that a loss began: DCTCP's threshold is half the window, whatever was marked.
+    /// Handles an episode of loss, which may follow one of marks: DCTCP's threshold is half the window, whatever was marked.
     // spec: Linux dctcp_react_to_loss
     pub fn on_hosted_loss(&mut self) {
         if let Growth::Dctcp(_) = self.growth {

@@ -394,3 +394,19 @@ fn a_host_that_reduces_by_itself_gets_dctcps_threshold_for_marks_and_half_the_wi
     flow.on_hosted_loss();
     assert_eq!(flow.window().ssthresh, 30);
 }
+
+/// Linux's `dctcp_state` answers a loss in an episode of marks too, from the window of that moment.
+#[test]
+fn a_loss_in_an_episode_of_marks_halves_dctcps_window_once_more() {
+    for (algorithm, halves) in [("dctcp", true), ("reno", false)] {
+        let mut flow = match algorithm {
+            "dctcp" => LossBased::dctcp(&DctcpParams::default(), &init()),
+            _ => LossBased::reno(&RenoParams::default(), &init()),
+        };
+        flow.on_ca_state(CaState::Cwr);
+        let threshold = flow.window().ssthresh;
+        flow.on_ca_state(CaState::Recovery);
+        let expected = if halves { (flow.window().cwnd / 2).max(2) } else { threshold };
+        assert_eq!(flow.window().ssthresh, expected, "{algorithm}");
+    }
+}

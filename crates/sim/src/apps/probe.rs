@@ -176,27 +176,28 @@ impl ProbeLog {
         };
         let sent = (0..self.sent).filter(|number| is_counted(*number)).count() as u64;
         let lost = sent.saturating_sub(self.rtt_us.count());
-        let mut load = Histogram::default();
         let bulk = |flow: &crate::setup::FlowSetup| flow.traffic == Traffic::Bulk;
-        setup.flows.iter().zip(loads).filter(|(flow, _)| bulk(flow)).for_each(|(_, rtts)| load.merge(rtts));
+        let loads: Vec<_> =
+            setup.flows.iter().zip(loads).filter(|(flow, _)| bulk(flow)).map(|(_, rtts)| rtts).collect();
         ProbeResult {
             interval_s: secs(Time::ZERO + self.interval),
             sent,
             lost,
             loss_ratio: if sent == 0 { 0.0 } else { lost as f64 / sent as f64 },
             rtt_ms: (self.rtt_us.count() > 0).then(|| self.rtt_us.distribution(US_TO_MS)),
-            rpm: responsiveness(&self.rtt_us, &load),
+            rpm: responsiveness(&self.rtt_us, &loads),
         }
     }
 }
 
-/// Responsiveness from the RTTs of probes and of load-generating flows, µs; `None` without samples of both.
-fn responsiveness(probe: &Histogram, load: &Histogram) -> Option<Responsiveness> {
-    let per_minute = |rtts: &Histogram| {
-        let mean_ms = rtts.trimmed_mean(TRIMMED_TO) * US_TO_MS;
+/// Responsiveness from the RTTs of probes and of load-generating flows, µs; `None` without samples of both. The flows weigh the
+/// same, since the draft's probe chooses its connection at random.
+fn responsiveness(probe: &Histogram, loads: &[&Histogram]) -> Option<Responsiveness> {
+    let per_minute = |rtts: &[&Histogram]| {
+        let mean_ms = Histogram::trimmed_mean(rtts, TRIMMED_TO) * US_TO_MS;
         (mean_ms > 0.0).then(|| MINUTE_MS / mean_ms)
     };
-    let (foreign, loaded) = (per_minute(probe)?, per_minute(load)?);
+    let (foreign, loaded) = (per_minute(&[probe])?, per_minute(loads)?);
     Some(Responsiveness { rpm: f64::midpoint(foreign, loaded), foreign, loaded })
 }
 
@@ -215,9 +216,19 @@ mod tests {
         // 19 probes of 20 ms and one of a second, which is trimmed; loaded connections of 60 ms.
         let mut probes = vec![20_000; 19];
         probes.push(1_000_000);
-        let rpm = responsiveness(&of(&probes), &of(&[60_000; 40])).unwrap();
+        let rpm = responsiveness(&of(&probes), &[&of(&[60_000; 40])]).unwrap();
         assert!((rpm.foreign - 3000.0).abs() < 6.0 && (rpm.loaded - 1000.0).abs() < 2.0, "{rpm:?}");
         assert!((rpm.rpm - 2000.0).abs() < 4.0);
-        assert_eq!(responsiveness(&of(&probes), &of(&[])), None);
+        assert_eq!(responsiveness(&of(&probes), &[&of(&[])]), None);
+        assert_eq!(responsiveness(&of(&probes), &[]), None);
+    }
+
+    #[test]
+    fn a_slow_connection_counts_for_rpm_as_much_as_a_fast_one() {
+        // Of both together .95 are kept: all of the fast one's half and .45 of the slow one's.
+        let (fast, slow) = (of(&[60_000; 1_000]), of(&[600_000; 10]));
+        let rpm = responsiveness(&of(&[20_000]), &[&fast, &of(&[]), &slow]).unwrap();
+        let mean_ms = (0.5 * 60.0 + 0.45 * 600.0) / 0.95;
+        assert!((rpm.loaded * mean_ms / 60_000.0 - 1.0).abs() < 0.01, "{rpm:?}");
     }
 }

@@ -59,7 +59,7 @@ pub struct Segment {
 impl Segment {
     /// An ACK of an upload, on the links of the downloads' data. `number` counts the flow's ACKs.
     pub fn of_ack(ack: &AckPacket, number: u64, now: Time) -> Self {
-        let (len, marks) = (ack.option_bytes() as u16, if ack.syn { mark::SYN } else { 0 });
+        let (len, marks) = (ack.option_bytes() as u16, if ack.syn { mark::SYN } else { ack.marks });
         Self { seq: number | IS_ACK, sent: now, flow: ack.flow, len, hop: 0, marks }
     }
 
@@ -148,6 +148,8 @@ pub struct AckPacket {
     pub ce: u32,
     /// RFC 3168 ECN echo.
     pub ece: bool,
+    /// Its own ECN codepoint, as [`mark`]s: ECT with accurate feedback, none otherwise.
+    pub marks: u8,
     /// True if this answers a SYN.
     pub syn: bool,
     /// Next link on its path.
@@ -174,7 +176,7 @@ impl AckPacket {
             una: segment.seq,
             ts_echo: segment.sent,
             fresh: segment.len.into(),
-            ce: segment.marks.into(),
+            marks: segment.marks,
             flow: segment.flow,
             is_data: true,
             ..Self::default()
@@ -183,7 +185,7 @@ impl AckPacket {
 
     /// The segment of [`Self::of_data`].
     pub const fn data(&self) -> Segment {
-        let (len, marks) = (self.fresh as u16, self.ce as u8);
+        let (len, marks) = (self.fresh as u16, self.marks);
         Segment { seq: self.una, sent: self.ts_echo, flow: self.flow, len, hop: 0, marks }
     }
 
@@ -213,17 +215,17 @@ impl LinkPacket for AckPacket {
         self.flow
     }
 
-    // ACKs are not ECN-capable (RFC 3168 §6.1.4).
+    // RFC 3168 §6.1.4 has no ECN-capable ACKs; accurate feedback has.
     fn ect(&self) -> bool {
-        self.is_data && self.data().ect()
+        self.marks & mark::ECT != 0
     }
 
     fn is_l4s(&self) -> bool {
-        self.is_data && self.data().is_l4s()
+        self.marks & (mark::ECT_1 | mark::CE) != 0
     }
 
     fn mark_ce(&mut self) {
-        self.ce |= u32::from(mark::CE);
+        self.marks |= mark::CE;
     }
 
     // A duplicate ACK, and one that brings new SACK blocks or marks, says more than its number.
@@ -271,5 +273,15 @@ mod tests {
             assert_eq!((segment.wire_bytes(), ack.wire_bytes()), (bytes, bytes), "{ack:?}");
             assert!(segment.is_ack() && segment.ack_number() == 3 && !segment.ect());
         }
+    }
+
+    #[test]
+    fn a_mark_on_an_ack_changes_nothing_that_it_reports() {
+        let mut ack = AckPacket { una: 7, ce: 3, marks: mark::ECT | mark::ECT_1, ..AckPacket::default() };
+        assert!(ack.ect() && ack.is_l4s() && Segment::of_ack(&ack, 0, Time::ZERO).is_l4s());
+        ack.mark_ce();
+        assert_eq!((ack.ce, ack.ece), (3, false));
+        let classic = AckPacket { marks: mark::ECT, ..ack };
+        assert!(classic.ect() && !classic.is_l4s());
     }
 }

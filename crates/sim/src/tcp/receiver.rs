@@ -147,7 +147,7 @@ impl Receiver {
             ts_recent: Time::ZERO,
             acknowledged: 0,
             fresh: 0,
-            ecn: Ecn::new(host.ecn, host.accurate_ecn),
+            ecn: Ecn::new(host.ecn, host.accurate_ecn, host.l4s),
             window: Window { kind: rwnd, now, mark: (0, Time::ZERO) },
             has_default_rules: !host.ecn && host.gro.is_none() && rule.is_none() && !matches!(rwnd, Rwnd::Auto(_)),
             short: Vec::new(),
@@ -223,10 +223,10 @@ impl Receiver {
             self.take_packet(now, segment, acks);
             return;
         }
-        // RFC 7323 §5: a segment older than the newest timestamp of the left edge is refused. When a retransmission arrives,
-        // this includes all late segments sent before it.
-        // spec: Linux tcp_paws_check, tcp_send_dupack
-        if stamp(segment.sent) < stamp(self.ts_recent) {
+        // RFC 7323 §5: a segment older than the newest timestamp of the left edge, in Linux by more than a tick, is refused. When
+        // a retransmission arrives, this includes late segments sent before it.
+        // spec: Linux tcp_paws_discard, TCP_PAWS_WINDOW, tcp_send_dupack
+        if stamp(segment.sent) + 1 < stamp(self.ts_recent) {
             self.clear_timers();
             let is_old = segment.seq < self.next;
             if is_old {
@@ -238,7 +238,8 @@ impl Receiver {
         // RFC 7323 §4.3: only a segment at the edge of the acknowledged data sets the echoed timestamp. One that ends before the
         // edge is discarded without, so that the RTT of a late ACK for it counts from the last segment in order.
         // spec: Linux tcp_sequence, tcp_replace_ts_recent
-        if segment.seq <= self.acknowledged && segment.seq + 1 >= self.acknowledged {
+        let is_older = stamp(segment.sent) < stamp(self.ts_recent);
+        if segment.seq <= self.acknowledged && segment.seq + 1 >= self.acknowledged && !is_older {
             self.ts_recent = segment.sent;
         }
         let (before, arrived) = self.ranges_from(segment.seq);
@@ -487,6 +488,7 @@ impl Receiver {
             fresh: std::mem::take(&mut self.fresh),
             ece: self.ecn.echo,
             ce: self.ecn.ce,
+            marks: self.ecn.ack_marks,
             ..AckPacket::default()
         };
         // A DSACK replaces one block.

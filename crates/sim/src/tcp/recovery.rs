@@ -43,6 +43,8 @@ struct AckFlags {
     short_only: bool,
     /// The reordering timer was set, so no other timer is.
     keep_timer: bool,
+    /// What is marked lost may only be late: this ACK sends new data alone.
+    keeps_lost: bool,
     /// F-RTO: new data is sent next.
     new_data_first: bool,
 }
@@ -94,7 +96,7 @@ impl Sender {
         if let Some(rtt) = rtt {
             self.min_rtt_us = self.min_rtt_us.min(rtt.as_micros().max(1));
         }
-        if seen.acked > 0 && rtt_oldest.is_some() {
+        if rtt_oldest.is_some() {
             self.backoff = 0;
         }
         if self.tlp_high_seq.is_some() {
@@ -121,7 +123,11 @@ impl Sender {
         info.una_next = Some((self.board.una, self.board.next));
         info.is_duplicate = !seen.advanced;
         info.is_ack_delayed = seen.short_only && prior_sacked == 0 && delivered == 1;
-        info.may_raise_cwnd = Some(if self.rack.reordering > REORDERING { progress } else { seen.acked > 0 });
+        let may_raise_cwnd = if self.rack.reordering > REORDERING { progress } else { seen.acked > 0 };
+        if may_raise_cwnd && !matches!(self.cc.ca_state(), CaState::Cwr | CaState::Recovery) {
+            self.cwnd_stamp = now; // Linux tcp_cong_avoid
+        }
+        info.may_raise_cwnd = Some(may_raise_cwnd);
         info.is_unpaced = self.pacing_rate().is_none();
         if self.steered.is_none() {
             self.cc.on_ack(open, &info);
@@ -134,7 +140,9 @@ impl Sender {
         if seen.new_data_first && self.write(now, u32::MAX, out) == 0 {
             self.frto = false; // nothing may be sent that could decide it
         }
-        if !(seen.new_data_first && self.frto) {
+        if seen.keeps_lost {
+            self.write(now, u32::MAX, out);
+        } else if !(seen.new_data_first && self.frto) {
             self.pump(now, out);
         }
         rtt.filter(|_| seen.sacked_sent.is_some() || seen.acked_sent.is_some() && !seen.retransmitted)
@@ -408,6 +416,7 @@ impl Sender {
         } else if ack.una > high {
             // The probe repaired a loss, so the window is reduced once.
             self.tlp_high_seq = None;
+            self.queue_cwr();
             self.cc.on_ca_state(CaState::Cwr);
             self.keep_open();
             self.cc.on_tlp_recovery(now, self.tlp_app_limited);
@@ -420,6 +429,7 @@ impl Sender {
     #[inline(never)]
     fn fast_retransmit_alert(&mut self, now: Time, ack: &AckPacket, prior_una: u64, seen: &mut AckFlags) {
         let state = self.cc.ca_state();
+        self.undo_restores &= !seen.ece;
         if state == CaState::Open {
             self.retrans_stamp = None;
         } else if self.board.una >= self.high_seq {
@@ -435,6 +445,7 @@ impl Sender {
         match self.cc.ca_state() {
             CaState::Recovery => {
                 if seen.advanced && self.try_undo_partial(now, ack, prior_una) {
+                    seen.keeps_lost = true;
                     return;
                 }
                 if self.try_undo_dsack(now) {
@@ -461,10 +472,7 @@ impl Sender {
             self.try_to_open(seen);
             return;
         }
-        if seen.ece {
-            self.send_cwr = true;
-        }
-        self.enter_recovery();
+        self.enter_recovery(seen.ece);
     }
 
     /// Processes an ACK outside any episode: DSACKs may still show that the last one was spurious.
@@ -489,12 +497,15 @@ impl Sender {
     }
 
     // spec: Linux tcp_enter_recovery
-    pub(super) fn enter_recovery(&mut self) {
+    pub(super) fn enter_recovery(&mut self, ece: bool) {
         self.forget_retrans_stamp();
         self.init_undo();
-        if self.cc.ca_state() != CaState::Cwr {
+        let is_reduced = self.cc.ca_state() == CaState::Cwr;
+        self.undo_restores = !is_reduced && !ece;
+        if !is_reduced {
             self.high_seq = self.board.next;
             self.tlp_high_seq = None; // the window is reduced once per episode
+            self.queue_cwr();
         }
         self.cc.on_ca_state(CaState::Recovery);
     }
@@ -503,9 +514,9 @@ impl Sender {
     fn try_to_open(&mut self, seen: &AckFlags) {
         self.forget_retrans_stamp();
         if seen.ece && self.cc.ca_state() < CaState::Cwr {
-            self.undo_marker = None;
+            (self.undo_marker, self.undo_restores) = (None, false);
             self.high_seq = self.board.next;
-            self.send_cwr = true;
+            self.queue_cwr();
             self.cc.on_ca_state(CaState::Cwr);
         }
         if self.cc.ca_state() != CaState::Cwr {
@@ -563,30 +574,4 @@ fn widen(range: &mut Option<(u64, u64)>, first: u64, last: u64) {
         Some((from, to)) => (from.min(first), to.max(last)),
         None => (first, last),
     });
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::setup::FlowSetup;
-    use bbrlab_core::AlgorithmConfig;
-
-    /// The segment after a hole triggers the delayed ACK of the segment before it, which then reports both.
-    #[test]
-    fn an_ack_that_advances_and_reports_a_hole_is_no_reordering() {
-        let setup = FlowSetup::bulk("reno".to_owned(), AlgorithmConfig::named("reno").unwrap());
-        let mut sender = Sender::new(0, &setup, 1);
-        let mut out = Vec::new();
-        sender.start(Time::ZERO, &mut out);
-        let at = |ms| Time::ZERO + Span::millis(ms);
-        sender.on_syn_ack(at(100), &setup, Time::ZERO, &mut out);
-        out.clear();
-        for behind in 2..5 {
-            let mut ack = AckPacket { una: 1, ts_echo: at(100), window: u64::MAX, ..AckPacket::default() };
-            ack.sack[0] = (1, behind);
-            sender.on_ack(at(200), &ack, &mut out);
-        }
-        assert!(!sender.rack.reordering_seen);
-        assert!(out.iter().any(|segment| segment.seq == 1), "three duplicates, and no fast retransmit");
-    }
 }

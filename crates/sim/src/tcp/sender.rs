@@ -82,6 +82,8 @@ pub struct Sender {
     pub(super) high_seq: u64,
     pub(super) undo_marker: Option<u64>,
     pub(super) undo_retrans: i64,
+    /// True if an undo gives the window back: no mark has asked for the reduction (Linux: `prior_ssthresh` is not 0).
+    pub(super) undo_restores: bool,
     pub(super) retrans_stamp: Option<Time>,
     pub(super) frto: bool,
     /// Segments that arrived twice, according to DSACKs.
@@ -106,6 +108,7 @@ pub struct Sender {
     is_l4s: bool,
     /// Marked packets reported so far.
     pub(super) ce: u32,
+    /// True if the next new segment tells a receiver of RFC 3168 that the window was reduced.
     pub(super) send_cwr: bool,
     // Handshake
     pub(super) established: bool,
@@ -157,6 +160,7 @@ impl Sender {
             high_seq: 0,
             undo_marker: None,
             undo_retrans: 0,
+            undo_restores: false,
             retrans_stamp: None,
             frto: false,
             duplicates: 0,
@@ -456,8 +460,12 @@ impl Sender {
         if segments == 0 {
             return 0;
         }
+        let before = self.cc.cwnd();
         let token = self.cc.on_sent(now, &self.burst(segments, room.min(u64::from(segments) * mss)));
-        // A restart after idle may just have reduced the window.
+        // A restart after idle may just have reduced the window. spec: Linux tcp_cwnd_restart
+        if self.cc.cwnd() < before {
+            (self.cwnd_stamp, self.cwnd_used) = (now, 0);
+        }
         let segments = segments.min(self.cc.cwnd().saturating_sub(self.board.in_flight()).max(1));
         let (mut n, mut bytes) = (0, 0);
         while n < segments {

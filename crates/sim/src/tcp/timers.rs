@@ -188,7 +188,7 @@ impl Sender {
         self.timer = Timer { kind: TimerKind::Reorder, at: now };
         let (lost, wait) = self.detect_loss(now, true);
         if lost > 0 && self.cc.ca_state() != CaState::Recovery {
-            self.enter_recovery();
+            self.enter_recovery(false);
             self.cc.on_recovery_by_timer(now, self.flight());
         }
         match wait {
@@ -207,13 +207,16 @@ impl Sender {
             || (state == CaState::Loss && self.retransmits_in_row == 0);
         if first {
             self.init_undo();
+            self.undo_restores = true;
         }
+        self.queue_cwr();
         self.mark_timed_out(now);
         self.stats.rto += 1;
         self.cc.on_rto(now, self.flight(), first);
         if self.steered.is_some() {
             self.steer_rto(now);
         }
+        self.cwnd_stamp = now;
         self.high_seq = self.board.next;
         self.frto = new_recovery || self.retransmits_in_row > 0;
         self.tlp_high_seq = None;

@@ -47,11 +47,24 @@ impl Sender {
         self.undo_marker.is_some() && (self.undo_retrans == 0 || self.is_delayed(ack))
     }
 
+    // spec: Linux tcp_undo_cwnd_reduction
     fn undo(&mut self, now: Time) {
         self.undo_marker = None;
         self.rack.advanced = true;
         self.stats.undos += 1;
-        self.cc.on_undo(now);
+        if self.undo_restores {
+            self.send_cwr = false;
+            self.cc.on_undo(now);
+        } else {
+            self.cc.on_reduction_stopped();
+        }
+        self.cwnd_stamp = now;
+    }
+
+    /// Notes that the window is reduced, which RFC 3168 has the next new segment tell.
+    // spec: Linux tcp_ecn_queue_cwr
+    pub(super) fn queue_cwr(&mut self) {
+        self.send_cwr = self.ecn && !self.has_accurate_ecn;
     }
 
     // spec: Linux tcp_try_undo_recovery
@@ -116,5 +129,154 @@ impl Sender {
                 self.board.unmark_lost(seq);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::setup::FlowSetup;
+    use crate::tcp::packet::{Segment, mark};
+    use bbrlab_core::{AlgorithmConfig, Span};
+
+    fn at(ms: u64) -> Time {
+        Time::ZERO + Span::millis(ms)
+    }
+
+    /// A connected flow with its initial window in flight. Its handshake took 100 ms.
+    fn sender(algorithm: &str) -> (Sender, Vec<Segment>) {
+        let mut setup = FlowSetup::bulk(algorithm.to_owned(), AlgorithmConfig::named(algorithm).unwrap());
+        setup.host.ecn = true;
+        let (mut sender, mut out) = (Sender::new(0, &setup, 1), Vec::new());
+        sender.start(Time::ZERO, &mut out);
+        sender.on_syn_ack(at(100), &setup, Time::ZERO, &mut out);
+        out.clear();
+        (sender, out)
+    }
+
+    /// An ACK of the first segments that reports others up to `sacked`.
+    fn ack(una: u64, sacked: u64, ece: bool, ts_echo: Time) -> AckPacket {
+        let mut ack = AckPacket { una, ts_echo, ece, window: u64::MAX, ..AckPacket::default() };
+        if sacked > una {
+            ack.sack[0] = (1, (sacked - una) as u32);
+        }
+        ack
+    }
+
+    /// The second segment is late: three that overtook it begin an episode, with an echo of a mark or not, which it ends.
+    fn window_after_a_late_segment(algorithm: &str, marks: [bool; 3]) -> (u32, u32) {
+        let (mut sender, mut out) = sender(algorithm);
+        let before = sender.cc.cwnd();
+        sender.on_ack(at(200), &ack(1, 1, marks[0], at(100)), &mut out);
+        for sacked in 3..6 {
+            sender.on_ack(at(201), &ack(1, sacked, sacked == 5 && marks[1], at(100)), &mut out);
+        }
+        assert_eq!(sender.cc.ca_state(), CaState::Recovery, "{algorithm} {marks:?}");
+        sender.on_ack(at(202), &ack(6, 6, marks[2], at(100)), &mut out);
+        assert_eq!(sender.stats.undos, 1, "{algorithm} {marks:?}");
+        (before, sender.cc.cwnd())
+    }
+
+    /// Linux clears `prior_ssthresh` at each echo of a mark, before, at and in Recovery.
+    #[test]
+    fn an_undo_gives_the_window_back_unless_a_mark_asked_for_the_reduction() {
+        for algorithm in ["reno", "cubic", "dctcp", "prague"] {
+            let (before, restored) = window_after_a_late_segment(algorithm, [false; 3]);
+            assert!(restored >= before, "{algorithm}: {before} {restored}");
+            for marks in [[true, false, false], [false, true, false], [false, false, true]] {
+                let (_, kept) = window_after_a_late_segment(algorithm, marks);
+                assert!(kept < restored, "{algorithm} {marks:?}: {restored} {kept}");
+            }
+        }
+    }
+
+    /// Without the window given back, the reduction in progress stops where it is: Linux sets no window at the end.
+    #[test]
+    fn an_undo_after_a_mark_stops_the_reduction_where_it_is() {
+        let (mut sender, mut out) = sender("reno");
+        for sacked in 3..6 {
+            sender.on_ack(at(200), &ack(1, sacked, sacked == 5, at(100)), &mut out);
+        }
+        let (cwnd, ssthresh) = (sender.cc.cwnd(), 5);
+        assert!(sender.cc.ca_state() == CaState::Recovery && cwnd > ssthresh, "{cwnd}");
+        sender.on_ack(at(201), &ack(6, 6, false, at(100)), &mut out);
+        assert!(sender.stats.undos == 1 && sender.cc.cwnd() >= cwnd, "{cwnd} {}", sender.cc.cwnd());
+    }
+
+    /// RFC 3168 §6.1.2: the flag tells of every reduction, not only of those that a mark caused.
+    #[test]
+    fn a_reduction_for_a_loss_is_told_too_and_withdrawn_by_an_undo() {
+        let is_told = |out: &[Segment]| out.iter().any(|segment| segment.marks & mark::CWR != 0);
+        for is_undone in [false, true] {
+            let (mut sender, mut out) = sender("reno");
+            sender.on_ack(at(200), &ack(1, 1, false, at(100)), &mut out);
+            out.clear();
+            for sacked in 3..6 {
+                sender.on_ack(at(201), &ack(1, sacked, false, at(100)), &mut out);
+            }
+            assert_eq!(sender.cc.ca_state(), CaState::Recovery);
+            let early = is_told(&out);
+            sender.on_ack(at(300), &ack(10, 10, false, if is_undone { at(100) } else { at(201) }), &mut out);
+            assert_eq!(sender.stats.undos, u64::from(is_undone));
+            assert_eq!(is_told(&out), early || !is_undone, "{out:?}");
+            assert!(!early, "PRR sent new data before the undo");
+        }
+        let (mut sender, mut out) = sender("reno");
+        while sender.stats.rto == 0 {
+            let (due, kind) = (sender.timer.at, sender.timer.kind);
+            sender.on_timer(due, kind, &mut out);
+        }
+        assert!(sender.send_cwr, "a time-out reduces the window");
+    }
+    /// The segment after a hole triggers the delayed ACK of the segment before it, which then reports both.
+    #[test]
+    fn an_ack_that_advances_and_reports_a_hole_is_no_reordering() {
+        let (mut sender, mut out) = sender("reno");
+        for behind in 3..6 {
+            sender.on_ack(at(200), &ack(1, behind, false, at(100)), &mut out);
+        }
+        assert!(!sender.rack.reordering_seen);
+        assert!(out.iter().any(|segment| segment.seq == 1), "three duplicates, and no fast retransmit");
+    }
+
+    /// A partial ACK of an original makes what is marked lost doubtful: while retransmissions are in flight, none is added.
+    #[test]
+    fn after_a_late_original_no_more_is_retransmitted() {
+        let is_retransmission = |segment: &&Segment| segment.marks & mark::RETRANSMIT != 0;
+        let (mut sender, mut out) = sender("reno");
+        // Of ten, the first four are missing.
+        let missing = |una: u64, sacked: u64, ts_echo| {
+            let mut ack = ack(una, sacked, false, ts_echo);
+            ack.sack[0].0 = (4 - una) as u32;
+            ack
+        };
+        for sacked in 5..10 {
+            sender.on_ack(at(200), &missing(0, sacked, at(100)), &mut out);
+        }
+        let (retransmitted, lost) = (sender.board.retrans_out, sender.board.lost_out);
+        assert!(retransmitted >= 2 && lost > retransmitted, "{retransmitted} {lost}");
+        out.clear();
+        sender.on_ack(at(201), &missing(1, 9, at(100)), &mut out);
+        assert_eq!((sender.cc.ca_state(), out.iter().filter(is_retransmission).count()), (CaState::Recovery, 0));
+        sender.on_ack(at(203), &missing(2, 9, at(202)), &mut out);
+        assert!(out.iter().any(|segment| is_retransmission(&segment)), "the next answers a retransmission");
+    }
+
+    /// Each ACK that may raise the window makes it new: an application's limit shortens it only after a time-out without any.
+    #[test]
+    fn a_window_that_acks_may_raise_is_not_unused() {
+        let (mut sender, mut out) = sender("cubic");
+        sender.cwnd_stamp = Time::ZERO;
+        sender.on_ack(at(900), &ack(4, 4, false, at(100)), &mut out);
+        assert_eq!(sender.cwnd_stamp, at(900));
+    }
+
+    /// RFC 6298: a valid measurement of the RTT ends the back-off, that of a SACK too.
+    #[test]
+    fn a_sack_ends_the_back_off() {
+        let (mut sender, mut out) = sender("reno");
+        sender.backoff = 3;
+        sender.on_ack(at(200), &ack(0, 5, false, at(100)), &mut out);
+        assert_eq!(sender.backoff, 0);
     }
 }

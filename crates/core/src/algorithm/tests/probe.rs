@@ -104,6 +104,10 @@ impl Algorithm for Probe {
         self.note("on_undo");
     }
 
+    fn on_reduction_stopped(&mut self) {
+        self.note("on_reduction_stopped");
+    }
+
     fn on_cwnd_unused(&mut self, _used: u32) {
         self.note("on_cwnd_unused");
     }
@@ -217,6 +221,7 @@ pub(crate) fn dropped<A: Algorithm>(mut algorithm: A, probe: impl Fn(&A) -> &Pro
         on_ca_state(CaState::Open, CaState::Loss);
         on_recovery_by_timer(&ack);
         on_undo(&ack);
+        on_reduction_stopped();
         on_cwnd_unused(1);
         on_mss(1);
         on_ack_frequency(1, Span::ZERO);

@@ -7,8 +7,8 @@ use super::super::timers::{TICK, fires_after, ticks};
 
 /// Linux's own delay of ACKs. Source: Linux `TCP_DELACK_MIN`, `TCP_ATO_MIN`.
 const ATO_MIN: u64 = ticks(Span::millis(40));
-/// Its upper bound in ticks where the RTT is longer. Source: Linux `tcp_send_delayed_ack`, HZ / 2.
-const ATO_MAX: u64 = ticks(Span::millis(500));
+/// Its upper bound in ticks where the RTT is longer. Source: Linux `tcp_delack_max`: a tick below the least RTO.
+const ATO_MAX: u64 = ticks(Span::millis(200)) - 1;
 /// Interval in ticks up to which segments come fast. Source: Linux `tcp_event_data_recv`.
 const SHORT: u64 = ATO_MIN / 2;
 /// Least variation of the RTT in a host's RTO. Source: Linux `tcp_rto_min`.

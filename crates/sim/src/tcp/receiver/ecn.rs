@@ -11,6 +11,9 @@ pub struct Ecn {
     is_accurate: bool,
     /// Marked packets so far, for accurate feedback.
     pub ce: u32,
+    /// Codepoint of its own ACKs: ECT with accurate feedback, if the sender's is ECT(1) that.
+    // spec: Linux tcp_ecn_send
+    pub ack_marks: u8,
     /// True if its ACKs report congestion: RFC 3168's ECE.
     pub echo: bool,
     /// True if the last packet was marked, for accurate feedback.
@@ -31,8 +34,13 @@ pub enum Hurry {
 }
 
 impl Ecn {
-    pub const fn new(is_on: bool, is_accurate: bool) -> Self {
-        Self { is_on, is_accurate, ce: 0, echo: false, was_marked: false, has_seen_ect: false }
+    pub const fn new(is_on: bool, is_accurate: bool, is_l4s: bool) -> Self {
+        let ack_marks = match (is_on && is_accurate, is_l4s) {
+            (false, _) => 0,
+            (true, false) => mark::ECT,
+            (true, true) => mark::ECT | mark::ECT_1,
+        };
+        Self { is_on, is_accurate, ce: 0, ack_marks, echo: false, was_marked: false, has_seen_ect: false }
     }
 
     /// Notes a packet that is not discarded. Of one below the next expected, RFC 3168's receiver notes CWR alone.
@@ -74,7 +82,7 @@ mod tests {
 
     #[test]
     fn cwr_ends_the_echo_and_is_acknowledged_at_once() {
-        let mut ecn = Ecn::new(true, false);
+        let mut ecn = Ecn::new(true, false, false);
         assert_eq!((ecn.note(mark::ECT, false), ecn.echo), (Hurry::No, false));
         assert_eq!((ecn.note(mark::ECT | mark::CE, false), ecn.echo), (Hurry::Twice, true));
         assert_eq!((ecn.note(mark::ECT | mark::CE, false), ecn.echo), (Hurry::No, true));
@@ -85,18 +93,18 @@ mod tests {
 
     #[test]
     fn a_retransmission_without_ect_hurries_two_acks_once_ect_was_seen() {
-        let mut ecn = Ecn::new(true, false);
+        let mut ecn = Ecn::new(true, false, false);
         assert_eq!(ecn.note(mark::RETRANSMIT, false), Hurry::No);
         ecn.note(mark::ECT, false);
         assert_eq!(ecn.note(mark::RETRANSMIT, false), Hurry::Twice);
-        assert_eq!(Ecn::new(false, false).note(mark::RETRANSMIT, false), Hurry::No);
+        assert_eq!(Ecn::new(false, false, false).note(mark::RETRANSMIT, false), Hurry::No);
     }
 
     #[test]
     fn the_mark_of_a_duplicate_counts_for_accurate_feedback_alone() {
-        let mut ecn = Ecn::new(true, false);
+        let mut ecn = Ecn::new(true, false, false);
         assert_eq!((ecn.note(mark::ECT | mark::CE, true), ecn.echo), (Hurry::No, false));
-        let mut ecn = Ecn::new(true, true);
+        let mut ecn = Ecn::new(true, true, false);
         assert_eq!((ecn.note(mark::ECT | mark::CE, true), ecn.ce), (Hurry::Once, 1));
         assert_eq!((ecn.note(mark::ECT | mark::CE, false), ecn.ce), (Hurry::No, 2));
         assert_eq!((ecn.note(mark::ECT, false), ecn.ce, ecn.echo), (Hurry::Once, 2, false));

@@ -61,7 +61,9 @@ fn a_late_segment_from_before_a_retransmission_is_refused() {
     assert_eq!(arrive(50, 1, 10), (0, Some((1, 2))));
     assert_eq!(arrive(100, 0, 60).0, 2);
     assert_eq!(arrive(101, 3, 20), (2, Some((0, 0))), "sent before the retransmission");
-    assert_eq!(arrive(102, 4, 61), (2, Some((2, 3))), "sent after it");
+    assert_eq!(arrive(101, 5, 58), (2, Some((0, 0))), "two ticks before it");
+    assert_eq!(arrive(101, 5, 59), (2, Some((3, 4))), "one tick before it");
+    assert_eq!(arrive(102, 4, 61), (2, Some((2, 4))), "sent after it");
 }
 
 #[test]
