@@ -49,13 +49,11 @@ impl Limits {
 
     /// Notes a loss; true if it is the first of its round.
     // spec: #probing-for-bandwidth-in-probebw NoteLoss
-    pub(super) const fn note_loss(&mut self, delivered: u64) -> bool {
-        let is_first = !self.is_loss_in_round;
-        if is_first {
+    pub(super) const fn note_loss(&mut self, delivered: u64) {
+        if !self.is_loss_in_round {
             self.loss_round_delivered = delivered;
         }
         self.is_loss_in_round = true;
-        is_first
     }
 
     /// Counts a gap in the sequence: neighbouring packets lost from `seq` on are one event, whatever their number.

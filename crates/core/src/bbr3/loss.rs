@@ -25,7 +25,9 @@ pub(super) struct InflightTooHigh {
 impl<R: Rules> Bbr3<R> {
     // spec: #probing-for-bandwidth-in-probebw NoteLoss
     pub(super) fn note_loss(&mut self, delivered: u64) {
-        if self.bounds.note_loss(delivered) && matches!(R::SAVES, Saves::FirstSign) {
+        self.bounds.note_loss(delivered);
+        // Also within a round of loss: an episode that began in it may be over, and the loss begins the next.
+        if matches!(R::SAVES, Saves::FirstSign) {
             self.save_once();
         }
         self.ecn.loss_in_cycle = true;

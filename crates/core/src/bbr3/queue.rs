@@ -1,6 +1,9 @@
 //! bbr-lab's rules: window and probe follow the queue that the smallest RTT of a round shows. docs/bbr-lab.md has the reasons.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
+mod windows;
+
+use self::windows::Windows;
 use super::lab::QueueParams;
 use super::phase::Phase;
 use super::rules::Rules;
@@ -67,6 +70,9 @@ impl QueueState for Queue {
 /// Longest time that the rules tell from longer ones: 71 minutes, so that no product of times overflows.
 const MAX_US: u64 = u32::MAX as u64;
 
+/// Number of ProbeRTTs in a row that show a longer path. CUBIC's slow growth shows the same RTT twice.
+const LONGER: u32 = 3;
+
 /// State of bbr-lab's rules. Times are in µs, volumes in the edition's unit.
 #[derive(Clone, Copy, Debug)]
 pub struct Queue {
@@ -89,43 +95,6 @@ pub struct Queue {
     pub(super) has_probed_rtt: bool,
 }
 
-/// The smallest RTTs of equal times within a round.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Windows {
-    /// Start and smallest RTT of the present window.
-    start: Time,
-    min_us: u64,
-    /// Sum and number of the smallest RTTs of the round's whole windows.
-    sum_us: u64,
-    pub(super) count: u32,
-    /// True if the round began in CRUISE.
-    is_cruise: bool,
-}
-
-impl Windows {
-    const NONE: Self = Self { start: Time::ZERO, min_us: INFINITY, sum_us: 0, count: 0, is_cruise: false };
-
-    /// Records an RTT. A window that has lasted this long ends before it.
-    fn record(&mut self, rtt_us: u64, now: Time, length_us: u64) {
-        let is_over = self.min_us != INFINITY && now.since(self.start).as_micros() >= length_us;
-        if is_over {
-            (self.sum_us, self.count) = (self.sum_us + self.min_us, self.count + 1);
-        }
-        if is_over || self.min_us == INFINITY {
-            (self.start, self.min_us) = (now, INFINITY);
-        }
-        self.min_us = self.min_us.min(rtt_us);
-    }
-
-    /// Ends a round. Returns the mean of at least two windows of a round that was all in CRUISE.
-    fn end_round(&mut self, is_cruise: bool) -> Option<u64> {
-        let mean_us = if self.count >= 2 { self.sum_us.checked_div(u64::from(self.count)) } else { None };
-        let was_cruise = core::mem::replace(&mut self.is_cruise, is_cruise);
-        (self.min_us, self.sum_us, self.count) = (INFINITY, 0, 0);
-        mean_us.filter(|_| is_cruise && was_cruise)
-    }
-}
-
 /// Signs of flows that keep a queue.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Competitors {
@@ -139,11 +108,22 @@ pub(super) struct Competitors {
     calm_rounds: u32,
     /// Time at which they were last present.
     left: Option<Time>,
+    /// Smallest RTT of the last ProbeRTT, and the number in a row that showed the same longer path.
+    probed_us: u64,
+    longer: u32,
 }
 
 impl Competitors {
-    const NONE: Self =
-        Self { present: false, rounds: 0, since: Time::ZERO, low_us: INFINITY, calm_rounds: 0, left: None };
+    const NONE: Self = Self {
+        present: false,
+        rounds: 0,
+        since: Time::ZERO,
+        low_us: INFINITY,
+        calm_rounds: 0,
+        left: None,
+        probed_us: 0,
+        longer: 0,
+    };
 }
 
 /// Losses by the part of the cycle to which they belong.
@@ -281,6 +261,22 @@ impl Queue {
             && now.since(competitors.since).as_micros() >= u64::from(needed) * round.as_micros()
     }
 
+    /// Ends competition: the estimates of a crowd that has competed add up to more than the link.
+    fn end_competition(&mut self) {
+        (self.competitors.present, self.scale) = (false, UNIT * 7 / 8);
+    }
+
+    /// Records the smallest RTT of a ProbeRTT; returns true if it shows that the path has become longer. A queue that others keep
+    /// varies from one ProbeRTT to the next.
+    fn is_path_longer(&mut self, rtt_us: u64, min_rtt_us: u64, packet_us: u64) -> bool {
+        let last_us = core::mem::replace(&mut self.competitors.probed_us, rtt_us);
+        let is_equal = rtt_us.abs_diff(last_us) <= rtt_us / 100 + packet_us / 2;
+        let is_above = rtt_us.min(min_rtt_us) > self.base_us.saturating_add(self.base_us / 32);
+        let longer = if self.competitors.present && is_equal && is_above { self.competitors.longer + 1 } else { 0 };
+        self.competitors.longer = longer;
+        longer >= LONGER - 1
+    }
+
     /// Ends a cycle: derives the share of random loss from its volumes.
     fn end_cycle(&mut self, is_small: bool) {
         self.longest_us -= self.longest_us / 4;
@@ -416,8 +412,8 @@ impl<R: Rules> Bbr3<R> {
             queue.competitors.rounds = 0;
             queue.competitors.calm_rounds += u32::from(queue.competitors.present);
             if queue.competitors.present && queue.competitors.calm_rounds >= queue.p.competitor_rounds {
-                // The estimates of a crowd that has competed add up to more than the link.
-                (queue.competitors.present, queue.competitors.left, queue.scale) = (false, Some(now), UNIT * 7 / 8);
+                queue.end_competition();
+                queue.competitors.left = Some(now);
                 self.out.plan.forget();
             }
         } else if is_between && !queue.competitors.present && queue.is_competitors_round(rtt_us, now) {
@@ -509,9 +505,16 @@ impl<R: Rules> Bbr3<R> {
     }
 
     /// Notes that a ProbeRTT has measured the path.
+    // rule: competitors
     pub(super) fn note_probe_rtt(&mut self) {
-        if let Some(queue) = self.queue.get_mut() {
-            queue.has_probed_rtt = true;
+        let rtt_us = self.min_rtt.probe_rtt_min_delay_us.min(MAX_US);
+        let (min_rtt_us, packet_us) = (self.path_us(), self.packet_us());
+        let Some(queue) = self.queue.get_mut() else { return };
+        queue.has_probed_rtt = true;
+        if queue.is_path_longer(rtt_us, min_rtt_us, packet_us) {
+            queue.end_competition();
+            (queue.competitors.rounds, queue.base_us, queue.longest_us) = (0, min_rtt_us, 0);
+            self.out.plan.forget();
         }
     }
 

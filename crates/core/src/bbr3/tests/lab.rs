@@ -426,3 +426,29 @@ fn an_rtt_near_the_minimum_postpones_probe_rtt_after_the_first() {
     assert!(is_due(&[], false, 41_200));
     assert!(is_due(&[("min_rtt_tolerance", "0")], true, 41_200));
 }
+
+/// Beside a competitor the base does not rise. On a longer path each ProbeRTT finds the same RTT, beside a queue of others not.
+#[test]
+fn three_probe_rtts_with_the_same_longer_rtt_are_a_longer_path() {
+    let competes_after = |rtts_us: &[u64]| {
+        let mut flow = Flow::new(&[]);
+        flow.round(RTT_US);
+        flow.queue().competitors.present = true;
+        for rtt_us in rtts_us {
+            flow.bbr.min_rtt.min_rtt_us = *rtt_us;
+            flow.bbr.min_rtt.probe_rtt_min_delay_us = *rtt_us;
+            flow.bbr.note_probe_rtt();
+        }
+        let queue = flow.queue();
+        (queue.competitors.present, queue.base_us)
+    };
+    assert_eq!(competes_after(&[60_000; 2]), (true, RTT_US));
+    assert_eq!(competes_after(&[60_000; 3]), (false, 60_000));
+    // A hundredth and half a packet's time, which is 500 µs here.
+    assert_eq!(competes_after(&[60_000, 61_050, 60_000]), (false, 60_000));
+    assert_eq!(competes_after(&[60_000, 61_200, 60_000]), (true, RTT_US));
+    assert_eq!(competes_after(&[60_000, 60_000, 90_000, 60_000, 60_000]), (true, RTT_US));
+    // Hardly longer than it was.
+    assert_eq!(competes_after(&[41_250; 3]), (true, RTT_US));
+    assert_eq!(competes_after(&[41_251; 3]), (false, 41_251));
+}

@@ -195,6 +195,24 @@ fn an_undo_does_not_restore_the_state_of_an_earlier_episode() {
     assert_eq!((d.bbr.bounds.inflight_longterm, d.state()), (bound, state));
 }
 
+/// A recovery may end in a round of loss in which the next one begins.
+#[test]
+fn an_episode_that_begins_in_the_round_of_loss_of_the_last_one_saves_what_it_cuts() {
+    let mut d = probing();
+    d.bbr.bounds.inflight_longterm = 90 * PACKET;
+    d.lose(1, 60, 1);
+    d.ca_state(CaState::Recovery);
+    d.ca_state(CaState::Open);
+    assert!(d.bbr.bounds.is_loss_in_round && !d.bbr.undo.is_saved);
+    for lost in 2..=4 {
+        d.lose(lost, 60, lost as u32);
+    }
+    assert!(d.bbr.bounds.inflight_longterm < 90 * PACKET);
+    d.ca_state(CaState::Recovery);
+    d.bbr.on_undo(&d.bare());
+    assert_eq!((d.bbr.bounds.inflight_longterm, d.state()), (90 * PACKET, State::ProbeBwRefill));
+}
+
 #[test]
 fn a_spurious_exit_from_startup_returns_to_startup() {
     let mut d = Driver::new();
