@@ -10,7 +10,7 @@ use crate::wide;
 pub(crate) struct Rounds {
     /// Draft: `BBR.round_count`.
     pub count: u64,
-    /// Draft: `BBR.next_round_delivered`, packets.
+    /// Draft: `BBR.next_round_delivered`, in the edition's unit of volume.
     pub next_delivered: u64,
     /// Draft: `BBR.round_start`: this ACK began a round.
     pub start: bool,

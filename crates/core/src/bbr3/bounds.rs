@@ -22,7 +22,7 @@ pub(super) struct Limits {
     pub(super) loss_round_delivered: u64,
     /// Draft: `BBR.loss_round_start`.
     pub(super) loss_round_start: bool,
-    /// Draft: `BBR.loss_in_round`.
+    /// Draft: `BBR.is_loss_in_round`.
     pub(super) is_loss_in_round: bool,
     pub(super) loss_events_in_round: u32,
     /// End of the gap in the sequence that the last loss made.

@@ -4,7 +4,7 @@
 //! then cycles of ProbeBW: drain, cruise below the known bounds, refill the pipe, probe above them; ProbeRTT every 5 s.
 //!
 //! Volumes are in the edition's own unit: bytes in the draft's, where a full packet is `mss` of them, packets in the kernel's.
-//! Bandwidth is volume/µs · 2^24, gains and shares are in 1/25600. Marks of the delivered count are in packets.
+//! Bandwidth is volume/µs · 2^24, gains and shares are in 1/25600. Marks of the delivered count are volumes too.
 //! `spec:` without a source names a place in the draft. `Decision:` marks a point that the draft leaves open or contradicts.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 

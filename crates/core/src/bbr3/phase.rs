@@ -32,7 +32,7 @@ pub(super) enum Phase {
 pub(super) struct Growth {
     /// Draft: `BBR.bw_probe_up_rounds`.
     pub(super) rounds: u32,
-    /// Draft: `BBR.bw_probe_up_acks`.
+    /// Draft: `BBR.bw_probe_up_acked`.
     pub(super) acked: u64,
     /// Draft: `BBR.probe_up_acked_per_inc`.
     pub(super) acked_per_inc: u64,

@@ -26,7 +26,7 @@ pub(super) enum AckPhase {
 #[derive(Clone, Debug)]
 pub(super) struct Probe {
     pub(super) ack_phase: AckPhase,
-    /// Draft: `BBR.bw_probe_samples`: ACKs and losses are of packets sent in a probe.
+    /// Draft: `BBR.is_bw_probe_sample`: ACKs and losses are of packets sent in a probe.
     pub(super) is_bw_probe_sample: bool,
     /// Draft: `BBR.prev_probe_too_high`.
     pub(super) prev_probe_too_high: bool,
@@ -125,7 +125,7 @@ impl<R: Rules> Bbr3<R> {
         self.enter(Phase::ProbeBwUp(growth), Cause::Refilled);
     }
 
-    // spec: #a-dual-time-scale-approach-for-coexistence PickProbeWait
+    // spec: #design-considerations-for-choosing-constant-parameters PickProbeWait
     pub(super) fn pick_probe_wait(&mut self) {
         if let Some((rounds, wait)) = self.probe.given.take() {
             (self.probe.rounds_since_probe_up, self.probe.bw_probe_wait) = (rounds, wait);
@@ -236,7 +236,7 @@ impl<R: Rules> Bbr3<R> {
         again
     }
 
-    // spec: #a-dual-time-scale-approach-for-coexistence IsTimeToProbeBW
+    // spec: #design-considerations-for-choosing-constant-parameters IsTimeToProbeBW
     #[inline]
     fn is_time_to_probe_bw(&mut self, ack: &Ack) -> bool {
         let by_marks = if self.ecn.eligible { self.ecn_reprobe_rounds(ack) } else { 0 };
@@ -275,7 +275,7 @@ impl<R: Rules> Bbr3<R> {
         now > began + interval
     }
 
-    // spec: #a-dual-time-scale-approach-for-coexistence IsRenoCoexistenceProbeTime
+    // spec: #design-considerations-for-choosing-constant-parameters IsRenoCoexistenceProbeTime
     // Decision: rounds are compared with packets; the draft's TargetInflight is in bytes, always more than 63.
     #[inline]
     fn is_reno_coexistence_probe_time(&self) -> bool {

@@ -76,6 +76,9 @@ pub struct Receiver {
     gro_at: Time,
     gro_wants: AckDecision,
     ts_recent: Time,
+    /// Duplicate to report in the next ACK; the next segment of data clears it.
+    // spec: Linux tcp_dsack_set, tcp_data_queue
+    dsack: Option<u64>,
     /// Next expected segment in the last ACK. Source: Linux `rcv_wup`.
     acknowledged: u64,
     pub(super) fresh: u32,
@@ -145,6 +148,7 @@ impl Receiver {
             gro_at: Time::NEVER,
             gro_wants: AckDecision::Nothing,
             ts_recent: Time::ZERO,
+            dsack: None,
             acknowledged: 0,
             fresh: 0,
             ecn: Ecn::new(host.ecn, host.accurate_ecn, host.l4s),
@@ -246,13 +250,18 @@ impl Receiver {
         // One that ends before the acknowledged data is discarded. spec: Linux tcp_sequence
         let is_discarded = segment.seq + 1 < self.acknowledged;
         let want = if is_discarded { AckDecision::Nothing } else { self.note_ecn(segment) };
-        if segment.seq < arrived {
+        self.dsack = None;
+        let is_again = segment.seq < arrived;
+        if is_again {
             self.duplicates += 1;
+            self.dsack = Some(segment.seq);
+        }
+        if is_again && (segment.seq < self.next || self.rule.is_some()) {
             if segment.seq < self.next {
                 self.acknowledge_quickly();
             }
             self.clear_timers();
-            acks.push(self.make_ack(Some(segment.seq)));
+            acks.push(self.make_ack(None));
             return;
         }
         let hides = self.rule.is_none() && self.compressed > 0 && self.would_hide_a_block(segment.seq);
@@ -260,7 +269,12 @@ impl Receiver {
             self.clear_timers();
             acks.push(self.make_ack(None));
         }
-        let taken = self.take(now, segment, before);
+        let taken = if is_again {
+            self.report(segment.seq);
+            self.want_out_of_order()
+        } else {
+            self.take(now, segment, before)
+        };
         // The ACK just sent counts for this segment too, though it does not report it (`tcp_ack_snd_check`).
         let want = match self.rule {
             Some(rule) => self.want_by_rule(rule, segment),
@@ -478,6 +492,8 @@ impl Receiver {
                 self.delay.reset();
             }
         }
+        let pending = self.dsack.take();
+        let dsack = dsack.or(pending);
         self.unacked_bytes = 0;
         self.acknowledged = self.next;
         let mut ack = AckPacket {

@@ -209,6 +209,23 @@ fn a_segment_that_arrives_twice_is_reported_by_dsack() {
     assert_eq!((ack.dsack, r.duplicates, r.bytes), (Some(0), 1, 1448));
 }
 
+/// Beyond a hole, the ACK that reports a duplicate is held like any other, and the next segment takes the report away.
+#[test]
+fn a_duplicate_beyond_a_hole_is_reported_by_an_ack_that_may_be_held() {
+    for is_followed in [false, true] {
+        let mut r = receiver();
+        let dsacks = [1, 2, 2].map(|seq| arrive(&mut r, Time::nanos(seq), &segment(seq)).map(|ack| ack.dsack));
+        assert_eq!(dsacks, [Some(None), Some(None), Some(Some(2))]);
+        assert!(arrive(&mut r, Time::nanos(5), &segment(1)).is_none(), "the fourth is held");
+        if is_followed {
+            assert!(arrive(&mut r, Time::nanos(6), &segment(3)).is_none());
+        }
+        let ack = fire(&mut r).unwrap();
+        assert_eq!((ack.dsack, r.duplicates), (if is_followed { None } else { Some(1) }, 2));
+        assert_eq!(ack.sack[0], (1, if is_followed { 4 } else { 3 }));
+    }
+}
+
 /// Linux discards a segment that ends before the acknowledged data, and keeps the timestamp of the last one in order.
 #[test]
 fn a_duplicate_below_the_edge_leaves_the_echoed_timestamp() {
