@@ -154,9 +154,6 @@ forward::define! { ($)
             /// [`CaState::Cwr`]; both end with [`CaState::Open`]. Default: nothing.
             fn on_ca_state(&mut self, old: CaState, new: CaState) {}
 
-            /// Bounds by the model the window that the end of an episode has restored, where no ACK does. Default: nothing.
-            fn bound_cwnd(&mut self) {}
-
             /// Handles a recovery begun by a timer instead of an ACK. Default: nothing.
             fn on_recovery_by_timer(&mut self, ack: &Ack) {}
 

@@ -47,7 +47,7 @@ impl Limits {
         self.loss_round_delivered = delivered.saturating_add(1);
     }
 
-    /// Notes a loss; true if it is the first of its round.
+    /// Notes a loss. The first of a round marks its beginning.
     // spec: #probing-for-bandwidth-in-probebw NoteLoss
     pub(super) const fn note_loss(&mut self, delivered: u64) {
         if !self.is_loss_in_round {

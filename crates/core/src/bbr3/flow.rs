@@ -69,7 +69,6 @@ impl<R: Rules> Algorithm for Bbr3<R> {
             on_tlp_recovery(now: Time, delivered: u64, is_app_limited: bool);
             on_congestion_mark(packets: u64);
             on_ca_state(old: CaState, new: CaState);
-            bound_cwnd();
             on_rto(ack: &Ack, first: bool);
             on_undo(ack: &Ack);
             on_mss(mss: u32);

@@ -301,23 +301,9 @@ impl<R: Rules> Bbr3<R> {
             }
             self.out.cwnd = self.out.cwnd.max(self.host.min_pipe_cwnd());
         }
-        self.bound_cwnd_as_in_every_ack();
-    }
-
-    #[inline]
-    fn bound_cwnd_as_in_every_ack(&mut self) {
         self.bound_cwnd_for_probe_rtt();
         self.bound_cwnd_for_model();
         self.out.cwnd = self.out.cwnd.max(self.smss()).min(self.host.cwnd_clamp());
-    }
-
-    /// Bounds the window that the end of an episode has restored, until the next ACK does.
-    // spec: #modulating-cwnd-in-loss-recovery, where the same ACK's BoundCwndForModel follows
-    pub fn bound_cwnd(&mut self) {
-        if self.full_pipe.reached {
-            self.out.cwnd = self.out.cwnd.min(self.out.plan.max_inflight.max(self.host.min_pipe_cwnd()));
-        }
-        self.bound_cwnd_as_in_every_ack();
     }
 
     /// True while it is too early for the model to bound the window.

@@ -338,8 +338,6 @@ impl<A: Algorithm> Controller<A> {
     fn end_episode(&mut self) {
         if self.episode.as_mut().is_some_and(Episode::end) {
             self.change_ca_state(CaState::Open);
-            self.algorithm.bound_cwnd();
-            self.note_outputs();
         }
     }
 

@@ -96,10 +96,6 @@ impl Algorithm for Probe {
         self.note("on_ca_state");
     }
 
-    fn bound_cwnd(&mut self) {
-        self.note("bound_cwnd");
-    }
-
     fn on_recovery_by_timer(&mut self, _ack: &Ack) {
         self.note("on_recovery_by_timer");
     }
@@ -223,7 +219,6 @@ pub(crate) fn dropped<A: Algorithm>(mut algorithm: A, probe: impl Fn(&A) -> &Pro
         on_congestion_mark(1);
         process(&ack, &mut sampler, 1) == PROCESSED;
         on_ca_state(CaState::Open, CaState::Loss);
-        bound_cwnd();
         on_recovery_by_timer(&ack);
         on_undo(&ack);
         on_reduction_stopped();

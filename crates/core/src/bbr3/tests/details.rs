@@ -226,24 +226,6 @@ fn the_window_comes_back_when_recovery_is_left_and_not_from_one_kind_to_the_othe
     assert_eq!(d.bbr.cwnd(), 80);
 }
 
-/// A host without a recovery of its own leaves the episode after the ACK that ends it: the model bounds what it restores.
-#[test]
-fn a_restored_window_stays_within_the_models_bounds() {
-    let mut d = Driver::in_state(Phase::ProbeBwCruise);
-    d.bbr.full_pipe.reached = true;
-    d.ack(1);
-    let bounded = d.bbr.cwnd();
-    d.ca_state(CaState::Recovery);
-    d.bbr.undo.prior_cwnd = 500 * PACKET;
-    d.ca_state(CaState::Open);
-    assert_eq!(d.bbr.cwnd(), 500);
-    d.bbr.bound_cwnd();
-    assert!((bounded..100).contains(&d.bbr.cwnd()), "{}", d.bbr.cwnd());
-    d.bbr.bounds.inflight_shortterm = 20 * PACKET;
-    d.bbr.bound_cwnd();
-    assert_eq!(d.bbr.cwnd(), 20);
-}
-
 #[test]
 fn an_episode_that_never_became_a_recovery_is_over_with_its_round() {
     let mut d = Driver::in_state(Phase::ProbeBwCruise);
