@@ -160,7 +160,7 @@ forward::define! { ($)
             /// Takes back the reduction of this episode: its losses were spurious. Default: nothing, so that the reduction stays.
             fn on_undo(&mut self, ack: &Ack) {}
 
-            /// Handles an episode whose losses were spurious, but whose reduction marks had asked for: it stops where it is. Default: nothing.
+            /// Stops a window reduction that ECN marks justify, after its losses proved spurious; cwnd stays. Default: nothing.
             fn on_reduction_stopped(&mut self) {}
 
             /// Handles a window that stayed above its use, at most `used` packets, for longer than a time-out. Default: nothing.

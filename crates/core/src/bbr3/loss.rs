@@ -26,7 +26,7 @@ impl<R: Rules> Bbr3<R> {
     // spec: #probing-for-bandwidth-in-probebw NoteLoss
     pub(super) fn note_loss(&mut self, delivered: u64) {
         self.bounds.note_loss(delivered);
-        // Also within a round of loss: an episode that began in it may be over, and the loss begins the next.
+        // In a later loss of the round too, which may begin a new episode.
         if matches!(R::SAVES, Saves::FirstSign) {
             self.save_once();
         }

@@ -70,7 +70,7 @@ impl QueueState for Queue {
 /// Longest time that the rules tell from longer ones: 71 minutes, so that no product of times overflows.
 const MAX_US: u64 = u32::MAX as u64;
 
-/// Number of ProbeRTTs in a row that show a longer path. CUBIC's slow growth shows the same RTT twice.
+/// Number of consecutive ProbeRTTs with the same RTT that indicate a longer path. Two also occur beside a slowly growing CUBIC.
 const LONGER: u32 = 3;
 
 /// State of bbr-lab's rules. Times are in µs, volumes in the edition's unit.
@@ -108,7 +108,7 @@ pub(super) struct Competitors {
     calm_rounds: u32,
     /// Time at which they were last present.
     left: Option<Time>,
-    /// Smallest RTT of the last ProbeRTT, and the number in a row that showed the same longer path.
+    /// Smallest RTT of the last ProbeRTT, and number of consecutive ones that matched the one before and exceeded the base.
     probed_us: u64,
     longer: u32,
 }
@@ -261,13 +261,13 @@ impl Queue {
             && now.since(competitors.since).as_micros() >= u64::from(needed) * round.as_micros()
     }
 
-    /// Ends competition: the estimates of a crowd that has competed add up to more than the link.
+    /// Ends competition with a smaller window: after it, the flows' estimates add up to more than the link's rate.
     fn end_competition(&mut self) {
         (self.competitors.present, self.scale) = (false, UNIT * 7 / 8);
     }
 
-    /// Records the smallest RTT of a ProbeRTT; returns true if it shows that the path has become longer. A queue that others keep
-    /// varies from one ProbeRTT to the next.
+    /// Records the smallest RTT of a ProbeRTT. Returns true if the path has become longer: the RTT is the same each time, while
+    /// a competitor's queue varies.
     fn is_path_longer(&mut self, rtt_us: u64, min_rtt_us: u64, packet_us: u64) -> bool {
         let last_us = core::mem::replace(&mut self.competitors.probed_us, rtt_us);
         let is_equal = rtt_us.abs_diff(last_us) <= rtt_us / 100 + packet_us / 2;

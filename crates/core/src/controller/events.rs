@@ -172,7 +172,7 @@ impl<A: Algorithm> Controller<A> {
         self.note_outputs();
     }
 
-    /// Reports the same of an episode whose reduction ECN marks had asked for: what is reduced stays, and no more follows.
+    /// Reports that the losses were spurious but ECN marks justify the reduction: cwnd stays as it is, and the reduction ends.
     // spec: Linux tcp_undo_cwnd_reduction without prior_ssthresh
     pub fn on_reduction_stopped(&mut self) {
         self.algorithm.on_reduction_stopped();

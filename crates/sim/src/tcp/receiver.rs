@@ -76,7 +76,7 @@ pub struct Receiver {
     gro_at: Time,
     gro_wants: AckDecision,
     ts_recent: Time,
-    /// Duplicate to report in the next ACK; the next segment of data clears it.
+    /// Duplicate segment that the next ACK reports, unless more data arrives before.
     // spec: Linux tcp_dsack_set, tcp_data_queue
     dsack: Option<u64>,
     /// Next expected segment in the last ACK. Source: Linux `rcv_wup`.

@@ -43,7 +43,7 @@ struct AckFlags {
     short_only: bool,
     /// The reordering timer was set, so no other timer is.
     keep_timer: bool,
-    /// What is marked lost may only be late: this ACK sends new data alone.
+    /// True if this ACK must not cause retransmissions, because the segments marked lost may only be reordered.
     keeps_lost: bool,
     /// F-RTO: new data is sent next.
     new_data_first: bool,

@@ -82,7 +82,7 @@ pub struct Sender {
     pub(super) high_seq: u64,
     pub(super) undo_marker: Option<u64>,
     pub(super) undo_retrans: i64,
-    /// True if an undo gives the window back: no mark has asked for the reduction (Linux: `prior_ssthresh` is not 0).
+    /// True if an undo restores cwnd: no ECN mark was part of the episode (Linux: `prior_ssthresh` is not 0).
     pub(super) undo_restores: bool,
     pub(super) retrans_stamp: Option<Time>,
     pub(super) frto: bool,
@@ -108,7 +108,7 @@ pub struct Sender {
     is_l4s: bool,
     /// Marked packets reported so far.
     pub(super) ce: u32,
-    /// True if the next new segment tells a receiver of RFC 3168 that the window was reduced.
+    /// True if the next new segment carries CWR (RFC 3168; Linux `TCP_ECN_QUEUE_CWR`).
     pub(super) send_cwr: bool,
     // Handshake
     pub(super) established: bool,

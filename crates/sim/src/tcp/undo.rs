@@ -61,7 +61,7 @@ impl Sender {
         self.cwnd_stamp = now;
     }
 
-    /// Notes that the window is reduced, which RFC 3168 has the next new segment tell.
+    /// Sets CWR on the next new segment, because the window was reduced (RFC 3168).
     // spec: Linux tcp_ecn_queue_cwr
     pub(super) fn queue_cwr(&mut self) {
         self.send_cwr = self.ecn && !self.has_accurate_ecn;
@@ -154,7 +154,7 @@ mod tests {
         (sender, out)
     }
 
-    /// An ACK of the first segments that reports others up to `sacked`.
+    /// An ACK up to `una` whose SACK block ends at `sacked` and leaves out segment `una` alone.
     fn ack(una: u64, sacked: u64, ece: bool, ts_echo: Time) -> AckPacket {
         let mut ack = AckPacket { una, ts_echo, ece, window: u64::MAX, ..AckPacket::default() };
         if sacked > una {
@@ -163,7 +163,7 @@ mod tests {
         ack
     }
 
-    /// The second segment is late: three that overtook it begin an episode, with an echo of a mark or not, which it ends.
+    /// Returns cwnd before and after a spurious recovery by reordering. `marks`: ECE before, at the start of, and at its end.
     fn window_after_a_late_segment(algorithm: &str, marks: [bool; 3]) -> (u32, u32) {
         let (mut sender, mut out) = sender(algorithm);
         let before = sender.cc.cwnd();
@@ -190,7 +190,7 @@ mod tests {
         }
     }
 
-    /// Without the window given back, the reduction in progress stops where it is: Linux sets no window at the end.
+    /// Linux does not set cwnd to ssthresh at the end of an episode that was undone.
     #[test]
     fn an_undo_after_a_mark_stops_the_reduction_where_it_is() {
         let (mut sender, mut out) = sender("reno");
@@ -203,7 +203,7 @@ mod tests {
         assert!(sender.stats.undos == 1 && sender.cc.cwnd() >= cwnd, "{cwnd} {}", sender.cc.cwnd());
     }
 
-    /// RFC 3168 §6.1.2: the flag tells of every reduction, not only of those that a mark caused.
+    /// RFC 3168 §6.1.2: CWR follows every reduction, not only those caused by marks.
     #[test]
     fn a_reduction_for_a_loss_is_told_too_and_withdrawn_by_an_undo() {
         let is_told = |out: &[Segment]| out.iter().any(|segment| segment.marks & mark::CWR != 0);
@@ -228,6 +228,7 @@ mod tests {
         }
         assert!(sender.send_cwr, "a time-out reduces the window");
     }
+
     /// The segment after a hole triggers the delayed ACK of the segment before it, which then reports both.
     #[test]
     fn an_ack_that_advances_and_reports_a_hole_is_no_reordering() {
@@ -239,7 +240,7 @@ mod tests {
         assert!(out.iter().any(|segment| segment.seq == 1), "three duplicates, and no fast retransmit");
     }
 
-    /// A partial ACK of an original makes what is marked lost doubtful: while retransmissions are in flight, none is added.
+    /// A partial ACK for an original shows reordering: no retransmission follows while others are in flight.
     #[test]
     fn after_a_late_original_no_more_is_retransmitted() {
         let is_retransmission = |segment: &&Segment| segment.marks & mark::RETRANSMIT != 0;
@@ -262,7 +263,7 @@ mod tests {
         assert!(out.iter().any(|segment| is_retransmission(&segment)), "the next answers a retransmission");
     }
 
-    /// Each ACK that may raise the window makes it new: an application's limit shortens it only after a time-out without any.
+    /// An application-limited window decays only after an RTO without an ACK that may raise it.
     #[test]
     fn a_window_that_acks_may_raise_is_not_unused() {
         let (mut sender, mut out) = sender("cubic");
@@ -271,7 +272,7 @@ mod tests {
         assert_eq!(sender.cwnd_stamp, at(900));
     }
 
-    /// RFC 6298: a valid measurement of the RTT ends the back-off, that of a SACK too.
+    /// RFC 6298: any valid RTT sample resets the back-off, including one from a SACK.
     #[test]
     fn a_sack_ends_the_back_off() {
         let (mut sender, mut out) = sender("reno");

@@ -11,7 +11,7 @@ pub struct Ecn {
     is_accurate: bool,
     /// Marked packets so far, for accurate feedback.
     pub ce: u32,
-    /// Codepoint of its own ACKs: ECT with accurate feedback, if the sender's is ECT(1) that.
+    /// ECN codepoint of the receiver's ACKs: with accurate feedback the sender's, otherwise none.
     // spec: Linux tcp_ecn_send
     pub ack_marks: u8,
     /// True if its ACKs report congestion: RFC 3168's ECE.

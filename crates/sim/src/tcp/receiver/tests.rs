@@ -209,7 +209,7 @@ fn a_segment_that_arrives_twice_is_reported_by_dsack() {
     assert_eq!((ack.dsack, r.duplicates, r.bytes), (Some(0), 1, 1448));
 }
 
-/// Beyond a hole, the ACK that reports a duplicate is held like any other, and the next segment takes the report away.
+/// Above the left edge the ACK for a duplicate may be compressed; if more data arrives before it, its DSACK is lost.
 #[test]
 fn a_duplicate_beyond_a_hole_is_reported_by_an_ack_that_may_be_held() {
     for is_followed in [false, true] {
