@@ -135,7 +135,7 @@ impl Sender {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::setup::FlowSetup;
+    use crate::setup::{FlowSetup, Traffic};
     use crate::tcp::packet::{Segment, mark};
     use bbrlab_core::{AlgorithmConfig, Span};
 
@@ -145,8 +145,12 @@ mod tests {
 
     /// A connected flow with its initial window in flight. Its handshake took 100 ms.
     fn sender(algorithm: &str) -> (Sender, Vec<Segment>) {
+        sender_of(algorithm, Traffic::Bulk)
+    }
+
+    fn sender_of(algorithm: &str, traffic: Traffic) -> (Sender, Vec<Segment>) {
         let mut setup = FlowSetup::bulk(algorithm.to_owned(), AlgorithmConfig::named(algorithm).unwrap());
-        setup.host.ecn = true;
+        (setup.host.ecn, setup.traffic) = (true, traffic);
         let (mut sender, mut out) = (Sender::new(0, &setup, 1), Vec::new());
         sender.start(Time::ZERO, &mut out);
         sender.on_syn_ack(at(100), &setup, Time::ZERO, &mut out);
@@ -266,7 +270,8 @@ mod tests {
     /// An application-limited window decays only after an RTO without an ACK that may raise it.
     #[test]
     fn a_window_that_acks_may_raise_is_not_unused() {
-        let (mut sender, mut out) = sender("cubic");
+        // All data fits into the initial window, so that nothing sent renews the time.
+        let (mut sender, mut out) = sender_of("cubic", Traffic::Size(9 * 1448));
         sender.cwnd_stamp = Time::ZERO;
         sender.on_ack(at(900), &ack(4, 4, false, at(100)), &mut out);
         assert_eq!(sender.cwnd_stamp, at(900));
