@@ -141,3 +141,17 @@ fn a_skipped_packet_number_brings_an_ack_at_once() {
     assert!((300..400).contains(&rounds), "28 ms a round, {rounds} rounds in 10 s");
     assert!(bytes(Transport::QuicS2n, None) > waits * 5 / 4);
 }
+
+/// An original that a retransmission overtook is refused by its timestamp (PAWS), and so needs a retransmission itself. Both
+/// copies arrive, so it counts as spurious as on a real kernel: retransmissions less drops.
+#[test]
+fn every_retransmission_beyond_the_drops_is_spurious() {
+    let mut setup = setup("cubic", 40, 60, Traffic::Size(45_000 * u64::from(MSS)));
+    setup.links[0].buffer = Buffer::Packets(33);
+    (setup.path.jitter, setup.path.jitter_reorders) = (Span::millis(10), true);
+    let result = engine::run(&setup).result;
+    let flow = &result.flows[0];
+    let retransmits = (flow.retransmit_ratio * result.packets as f64).round() as u64;
+    assert!(flow.fct_s.is_some() && retransmits > result.bottleneck.drops + 20, "{retransmits} {:?}", result.bottleneck);
+    assert_eq!(flow.spurious_retransmits, retransmits - result.bottleneck.drops);
+}

@@ -20,6 +20,7 @@ use super::relay::{EmulatedPath, Observer};
 use super::self_check::{CheckSamples, CpuTime, Limits, Readings, SelfCheck, TcpMemory};
 use super::tun::{self, Offload, Tun, TunConfig};
 use crate::clock;
+use crate::socket::buffer_for;
 use crate::{Error, Result};
 
 /// The senders' address. Source: TEST-NET-1 (RFC 5737), which is assigned to no one.
@@ -148,8 +149,7 @@ impl Testbed {
     /// the settings that failed.
     pub fn tune_for(&self, window: Option<u64>, ecn: u8) -> Vec<String> {
         let received = match window {
-            // The kernel reserves half of a buffer for its own bookkeeping.
-            Some(bytes) => format!("4096 131072 {}", bytes.saturating_mul(2).min(AMPLE)),
+            Some(bytes) => format!("4096 131072 {}", buffer_for(bytes).min(AMPLE)),
             None => format!("4096 {AMPLE} {AMPLE}"),
         };
         let sent = format!("4096 {SEND_BUFFER} {AMPLE}");

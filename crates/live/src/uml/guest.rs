@@ -41,8 +41,9 @@ const ETHERNET: u32 = 14;
 /// Idle time before the flows start.
 ///
 /// Until its first clock tick the kernel's timers fire on ticks only, and set-up takes no virtual time: without this
-/// pause the first SYN would wait for that tick.
-const SETTLE: Duration = Duration::from_millis(100);
+/// pause the first SYN would wait for that tick. It is long for CoDel, whose clock begins at 0 as the host does: for 16 intervals
+/// a first dropping state would continue a rate of drops that it never had.
+const SETTLE: Duration = Duration::from_secs(20);
 /// Maximum delay after a tick at which the run may start.
 const TICK_GRAIN: Duration = Duration::from_micros(1);
 /// Ticks that the kernel has counted when it boots, modulo [`WHEEL`]. Source: Linux `INITIAL_JIFFIES`, 300 s before an overflow.

@@ -101,6 +101,8 @@ pub struct Plan {
     /// True if each link has a bottleneck in the reverse direction too.
     is_mirrored: bool,
     mtu: u32,
+    /// Bytes on the wire of the largest segment.
+    full_packet: u64,
     path_rtt: Span,
     ack_loss: Loss,
     jitter: Span,
@@ -110,11 +112,13 @@ pub struct Plan {
 /// Translates a setup to a plan.
 pub fn plan(setup: &Setup) -> Result<Plan> {
     check(Backend::Uml, setup)?;
-    let mtu = setup.flows.iter().map(|flow| flow.mss + HEADERS).max().unwrap_or(MTU_MIN).max(MTU_MIN);
+    let largest = setup.flows.iter().map(|flow| flow.mss + HEADERS).max().unwrap_or(MTU_MIN);
+    let mtu = largest.max(MTU_MIN);
     let mut plan = Plan {
         links: setup.links.clone(),
         up: setup.up.as_deref().cloned(),
         mtu,
+        full_packet: u64::from(largest + ETHERNET),
         path_rtt: setup.path.rtt,
         ack_loss: setup.path.ack_loss,
         jitter: setup.path.jitter,
@@ -282,11 +286,11 @@ fn fifo(device: &str, buffer: Buffer, verb: &str) -> String {
     }
 }
 
-/// A buffer in packets, for disciplines that count only packets.
-pub(super) fn packets(buffer: Buffer, mtu: u64) -> u64 {
+/// A buffer in packets of this size, for disciplines that count only packets.
+pub(super) fn packets(buffer: Buffer, full_packet: u64) -> u64 {
     match buffer {
         Buffer::Packets(n) => n,
-        Buffer::Bytes(n) => (n / mtu).max(1),
+        Buffer::Bytes(n) => (n / full_packet).max(1),
     }
 }
 
@@ -309,9 +313,9 @@ fn pie_interval(tupdate: Span) -> Span {
 }
 
 /// The discipline inside the shaper, if `tc` has it.
-fn child(device: &str, link: &LinkConfig) -> String {
+fn child(device: &str, link: &LinkConfig, full_packet: u64) -> String {
     let head = format!("qdisc add dev {device} parent 1:1 handle 2:");
-    let limit = packets(link.buffer, u64::from(MTU_MIN));
+    let limit = packets(link.buffer, full_packet);
     let ecn = |on: bool| if on { " ecn" } else { "" };
     match &link.aqm {
         Aqm::DropTail => fifo(device, link.buffer, "add"),
@@ -354,7 +358,7 @@ fn child(device: &str, link: &LinkConfig) -> String {
         Aqm::Red(red) => {
             let bytes = match link.buffer {
                 Buffer::Bytes(n) => n,
-                Buffer::Packets(n) => n * u64::from(MTU_MIN),
+                Buffer::Packets(n) => n * full_packet,
             };
             let avpkt = MTU_MIN;
             let burst = red_burst(red.min, avpkt, red.wlog);

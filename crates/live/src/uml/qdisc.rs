@@ -182,7 +182,8 @@ fn marks(kind: &str, app: &TcXstats) -> Option<u32> {
     };
     match kind {
         "codel" => Some(word(6)? + word(8)?),
-        "fq_codel" => word(3),
+        "fq" => word(20),
+        "fq_codel" => Some(word(3)? + word(7)?),
         "red" => word(3),
         "pie" => word(9),
         "cake" => cake_marks(&bytes),

@@ -31,7 +31,7 @@ pub(super) struct Control {
     /// Tick at which the delay will have been above target for an interval.
     first_above: Option<u64>,
     dropping: bool,
-    /// Tick of the next drop.
+    /// Tick of the next drop; 0 before the first dropping state, whose count begins at 1 as long after a host's start.
     drop_next: u64,
     count: u32,
     last_count: u32,
@@ -166,7 +166,7 @@ impl Control {
         };
         self.dropping = true;
         let since = ticks(now).saturating_sub(self.drop_next);
-        let recent = since < RESUME_INTERVALS.saturating_mul(span_ticks(config.interval));
+        let recent = self.drop_next > 0 && since < RESUME_INTERVALS.saturating_mul(span_ticks(config.interval));
         let grown = self.count.saturating_sub(self.last_count);
         (self.count, self.inv_sqrt) =
             if grown > 1 && recent { (grown, newton_step(self.inv_sqrt, grown)) } else { (1, u16::MAX) };

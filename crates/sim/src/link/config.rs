@@ -144,7 +144,7 @@ pub struct FqCodel {
 }
 
 /// FQ's parameters.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Fq {
     /// Maximum number of packets of one flow. Linux: 100.
     pub flow_limit: u32,
@@ -154,6 +154,8 @@ pub struct Fq {
     pub initial_quantum: u32,
     /// Mark every packet that waited longer than this (Linux `ce_threshold`).
     pub ce_threshold: Option<Span>,
+    /// Class of each flow; the flows beyond are best effort.
+    pub flows: Arc<[FlowClass]>,
 }
 
 /// DualPI2's parameters.
@@ -203,7 +205,7 @@ pub enum Tins {
     Diffserv4,
 }
 
-/// Properties of a flow's packets that matter to CAKE alone.
+/// Properties of a flow's packets that matter to CAKE, and the DSCP also to FQ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowClass {
     /// Differentiated services code point, 0 to 63.
@@ -212,10 +214,10 @@ pub struct FlowClass {
     pub host: u32,
 }
 
-impl Cake {
-    /// Class of a flow: by default best effort, of a host of its own.
-    pub fn class(&self, flow: u32) -> FlowClass {
-        self.flows.get(flow as usize).copied().unwrap_or(FlowClass { dscp: 0, host: flow })
+impl FlowClass {
+    /// Class of a flow in this list; beyond its end best effort, of a host of its own.
+    pub fn of(flows: &[Self], flow: u32) -> Self {
+        flows.get(flow as usize).copied().unwrap_or(Self { dscp: 0, host: flow })
     }
 }
 

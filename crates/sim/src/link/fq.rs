@@ -1,15 +1,15 @@
-//! Fair queueing without an AQM: one first-in-first-out queue per flow, served by deficit round robin, new flows first.
-//! Source: Linux `sch_fq` on a router, where nothing is paced and flows are told apart by a hash.
+//! Fair queueing without an AQM: one first-in-first-out queue per flow, served by deficit round robin, new flows first, in three
+//! bands of priority.
+//! Source: Linux 6.12 `sch_fq` on a router, where nothing is paced and flows are told apart by a hash.
 //!
-//! Differs: Linux sends a packet that finds the discipline empty past the queues (`internal`), and forgets flows that were idle
-//! for 3 s when there are many. Here a link that is idle sends at once, and flows are kept.
+//! Differs: Linux forgets flows that were idle for 3 s when there are many. Here flows are kept.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::VecDeque;
 
 use bbrlab_core::{Rng, Span, Time};
 
-use super::config::Fq as FqConfig;
+use super::config::{FlowClass, Fq as FqConfig};
 use super::fifo::{Entry, Fifo, Limit, Tally};
 use super::{LinkPacket, Verdict};
 
@@ -17,6 +17,20 @@ use super::{LinkPacket, Verdict};
 const BUCKETS: u32 = 1024;
 /// Idle time after which a flow may send a quantum at once. Source: Linux `sch_fq`, `flow_refill_delay`.
 const REFILL_DELAY: Span = Span::millis(40);
+/// Bytes that each band may send per round. Source: Linux `sch_fq`, `TCA_FQ_WEIGHTS`.
+const BAND_QUANTA: [i64; 3] = [9 << 16, 3 << 16, 1 << 16];
+/// Packets that may pass by the flows' queues while these are empty. Source: Linux `fq_fastpath_check`.
+const PASSING_MAX: usize = 8;
+
+/// Band of a DSCP.
+// spec: Linux ip_tos2prio (the lower three bits of the DSCP), sch_default_prio2band
+const fn band_of(dscp: u8) -> usize {
+    match dscp & 7 {
+        2 | 3 => 2,
+        4 | 5 => 0,
+        _ => 1,
+    }
+}
 
 /// The queues.
 #[derive(Clone, Debug)]
@@ -24,17 +38,32 @@ pub(super) struct Fq<P> {
     config: FqConfig,
     hash_key: u64,
     queues: Vec<FlowQueue<P>>,
-    /// Queues that became active, then those that used up their credit; indices into `queues`.
-    new: VecDeque<u32>,
-    old: VecDeque<u32>,
+    bands: [Band; 3],
+    /// Band that is being served.
+    served: usize,
+    /// Packets that found no flow's queue occupied; served first. Source: Linux `internal`.
+    passing: Fifo<P>,
+    /// Flow queues that hold packets.
+    occupied: u32,
     packets: usize,
     bytes: u64,
+}
+
+/// Queues of a band that became active, then those that used up their credit; indices into the queues.
+#[derive(Clone, Debug, Default)]
+struct Band {
+    new: VecDeque<u32>,
+    old: VecDeque<u32>,
+    credit: i64,
+    packets: u64,
 }
 
 #[derive(Clone, Debug)]
 struct FlowQueue<P> {
     fifo: Fifo<P>,
     credit: i64,
+    /// Band of its newest packet.
+    band: usize,
     listed: bool,
     /// Time at which it was last taken off the lists.
     idle_since: Time,
@@ -46,13 +75,15 @@ impl<P: LinkPacket> Fq<P> {
         // With a quantum of zero no queue would ever send.
         let config = FqConfig { quantum: config.quantum.max(1), ..config };
         let credit = config.initial_quantum.into();
-        let empty = || FlowQueue { fifo: Fifo::new(), credit, listed: false, idle_since: Time::ZERO };
+        let empty = || FlowQueue { fifo: Fifo::new(), credit, band: 0, listed: false, idle_since: Time::ZERO };
         Self {
             config,
             hash_key: rng.next_u64(),
             queues: (0..BUCKETS).map(|_| empty()).collect(),
-            new: VecDeque::new(),
-            old: VecDeque::new(),
+            bands: Default::default(),
+            served: 0,
+            passing: Fifo::new(),
+            occupied: 0,
             packets: 0,
             bytes: 0,
         }
@@ -66,24 +97,41 @@ impl<P: LinkPacket> Fq<P> {
         self.bytes
     }
 
+    fn band(&self, packet: &P) -> usize {
+        band_of(packet.dscp().unwrap_or_else(|| FlowClass::of(&self.config.flows, packet.flow()).dscp))
+    }
+
+    // spec: Linux fq_enqueue, fq_fastpath_check
     pub fn enqueue(&mut self, now: Time, entry: Entry<P>, limit: Limit, tally: &mut Tally) -> Verdict {
         let (flow, wire_bytes) = (entry.packet.flow(), u64::from(entry.packet.wire_bytes()));
-        let bits = Rng::new(self.hash_key ^ u64::from(flow)).next_u64();
-        let index = (bits % u64::from(BUCKETS)) as u32;
-        let queue = &mut self.queues[index as usize];
-        let is_full = self.packets as u64 >= limit.packets || self.bytes + wire_bytes > limit.bytes;
-        if is_full || queue.fifo.len() >= self.config.flow_limit as usize {
+        let band = self.band(&entry.packet);
+        if self.bands[band].packets >= limit.packets || self.bytes + wire_bytes > limit.bytes {
             tally.stats.drops += 1;
             return Verdict::Dropped;
         }
-        if !queue.listed {
-            queue.listed = true;
-            self.new.push_back(index);
-            if now.since(queue.idle_since) > REFILL_DELAY {
-                queue.credit = queue.credit.max(self.config.quantum.into());
+        if self.occupied == 0 && self.passing.len() < PASSING_MAX {
+            self.passing.push(entry);
+        } else {
+            let bits = Rng::new(self.hash_key ^ u64::from(flow)).next_u64();
+            let index = (bits % u64::from(BUCKETS)) as u32;
+            let queue = &mut self.queues[index as usize];
+            if queue.fifo.len() >= self.config.flow_limit as usize {
+                tally.stats.drops += 1;
+                return Verdict::Dropped;
             }
+            if !queue.listed {
+                queue.listed = true;
+                // In the band of its last packet, a flow's first time in the highest.
+                self.bands[queue.band].new.push_back(index);
+                if now.since(queue.idle_since) > REFILL_DELAY {
+                    queue.credit = queue.credit.max(self.config.quantum.into());
+                }
+            }
+            queue.band = band;
+            self.bands[band].packets += 1;
+            self.occupied += u32::from(queue.fifo.is_empty());
+            queue.fifo.push(entry);
         }
-        queue.fifo.push(entry);
         self.packets += 1;
         self.bytes += wire_bytes;
         Verdict::Queued
@@ -91,45 +139,64 @@ impl<P: LinkPacket> Fq<P> {
 
     // spec: Linux fq_dequeue
     pub fn dequeue(&mut self, now: Time, tally: &mut Tally) -> Option<Entry<P>> {
-        // Bounded: each iteration raises a credit by a quantum, or removes a queue from a list.
+        // HTB does not ask an empty discipline, so its flows keep their places and their credits.
+        if self.packets == 0 {
+            return None;
+        }
+        let entry = match self.passing.pop() {
+            Some(entry) => entry,
+            None => self.dequeue_in_turn(now, tally),
+        };
+        self.packets -= 1;
+        self.bytes -= u64::from(entry.packet.wire_bytes());
+        Some(entry)
+    }
+
+    /// Takes the next packet from the flows' queues, at least one of which holds some.
+    fn dequeue_in_turn(&mut self, now: Time, tally: &mut Tally) -> Entry<P> {
+        // Bounded: each iteration raises the credit of a queue or of a band, or removes a queue from a list.
         loop {
-            let from_new = !self.new.is_empty();
-            let index = *if from_new { self.new.front() } else { self.old.front() }?;
+            let served = &mut self.bands[self.served];
+            let from_new = !served.new.is_empty();
+            let list = if from_new { &mut served.new } else { &mut served.old };
+            let Some(&index) = list.front().filter(|_| served.credit > 0) else {
+                self.serve_next_band();
+                continue;
+            };
             let queue = &mut self.queues[index as usize];
             if queue.credit <= 0 {
                 queue.credit += i64::from(self.config.quantum);
-                self.take_off(from_new);
-                self.old.push_back(index);
+                list.pop_front();
+                self.bands[queue.band].old.push_back(index);
                 continue;
             }
             let Some(mut entry) = queue.fifo.pop() else {
-                self.take_off(from_new);
+                list.pop_front();
                 // An empty new queue passes through the old ones first, so that they do not starve.
-                if from_new && !self.old.is_empty() {
-                    self.old.push_back(index);
+                if from_new {
+                    self.bands[queue.band].old.push_back(index);
                 } else {
-                    let queue = &mut self.queues[index as usize];
                     (queue.listed, queue.idle_since) = (false, now);
                 }
                 continue;
             };
-            let wire_bytes = entry.packet.wire_bytes();
-            queue.credit -= i64::from(wire_bytes);
-            self.packets -= 1;
-            self.bytes -= u64::from(wire_bytes);
+            let wire_bytes = i64::from(entry.packet.wire_bytes());
+            queue.credit -= wire_bytes;
+            served.credit -= wire_bytes;
+            self.occupied -= u32::from(queue.fifo.is_empty());
+            let band = self.band(&entry.packet);
+            self.bands[band].packets -= 1;
             if self.config.ce_threshold.is_some_and(|threshold| now.since(entry.arrived) > threshold) {
                 tally.try_mark(&mut entry.packet);
             }
-            return Some(entry);
+            return entry;
         }
     }
 
-    fn take_off(&mut self, from_new: bool) {
-        if from_new {
-            self.new.pop_front()
-        } else {
-            self.old.pop_front()
-        };
+    fn serve_next_band(&mut self) {
+        self.served = (self.served + 1) % self.bands.len();
+        let (band, quantum) = (&mut self.bands[self.served], BAND_QUANTA[self.served]);
+        band.credit = (band.credit + quantum).min(quantum);
     }
 }
 
@@ -139,69 +206,134 @@ mod tests {
     use crate::link::Buffer;
     use crate::link::testing::{Packet, packet};
 
-    const CONFIG: FqConfig = FqConfig { flow_limit: 100, quantum: 3028, initial_quantum: 15_140, ce_threshold: None };
+    fn config() -> FqConfig {
+        FqConfig { flow_limit: 100, quantum: 3028, initial_quantum: 15_140, ce_threshold: None, flows: [].into() }
+    }
 
+    /// An FQ past whose queues the most packets wait, of flow 0.
     fn queue(config: FqConfig) -> (Fq<Packet>, Tally) {
-        (Fq::new(config, Rng::new(3)), Tally::default())
+        let (mut fq, mut tally) = (Fq::new(config, Rng::new(3)), Tally::default());
+        fill(&mut fq, 0, PASSING_MAX, &mut tally);
+        (fq, tally)
     }
 
     fn of_flow(flow: u32) -> Entry<Packet> {
         Entry { packet: Packet { flow, ect: true, ..packet(1514) }, arrived: Time::ZERO }
     }
 
+    fn fill(fq: &mut Fq<Packet>, flow: u32, packets: usize, tally: &mut Tally) {
+        for _ in 0..packets {
+            assert_eq!(fq.enqueue(at(0), of_flow(flow), Limit::NONE, tally), Verdict::Queued);
+        }
+    }
+
     fn at(millis: u64) -> Time {
         Time::ZERO + Span::millis(millis)
     }
 
+    /// Flows of the next packets.
+    fn take(fq: &mut Fq<Packet>, now: Time, packets: usize, tally: &mut Tally) -> Vec<u32> {
+        std::iter::from_fn(|| fq.dequeue(now, tally)).take(packets).map(|entry| entry.packet.flow).collect()
+    }
+
     #[test]
     fn a_flow_starts_with_ten_packets_and_then_takes_turns_of_two() {
-        let (mut fq, mut tally) = queue(CONFIG);
+        let (mut fq, mut tally) = queue(config());
         for flow in [1, 2] {
-            for _ in 0..16 {
-                fq.enqueue(at(0), of_flow(flow), Limit::NONE, &mut tally);
-            }
+            fill(&mut fq, flow, 16, &mut tally);
         }
-        let order: Vec<u32> = std::iter::from_fn(|| fq.dequeue(at(0), &mut tally)).map(|e| e.packet.flow).collect();
-        let expected = [&[1; 10][..], &[2; 10], &[1, 1, 2, 2, 1, 1, 2, 2, 1, 1, 2, 2]].concat();
-        assert_eq!(order, expected);
+        let expected = [&[0; 8][..], &[1; 10], &[2; 10], &[1, 1, 2, 2, 1, 1, 2, 2, 1, 1, 2, 2]].concat();
+        assert_eq!(take(&mut fq, at(0), 100, &mut tally), expected);
         assert_eq!((fq.len(), fq.bytes()), (0, 0));
     }
 
     #[test]
     fn a_full_flow_drops_its_own_arrivals_alone() {
-        let (mut fq, mut tally) = queue(CONFIG);
-        for _ in 0..100 {
-            assert_eq!(fq.enqueue(at(0), of_flow(1), Limit::NONE, &mut tally), Verdict::Queued);
-        }
+        let (mut fq, mut tally) = queue(config());
+        fill(&mut fq, 1, 100, &mut tally);
         assert_eq!(fq.enqueue(at(0), of_flow(1), Limit::NONE, &mut tally), Verdict::Dropped);
-        assert_eq!(fq.enqueue(at(0), of_flow(2), Limit::NONE, &mut tally), Verdict::Queued);
+        fill(&mut fq, 2, 1, &mut tally);
         let limit = Limit::of(Buffer::Packets(101));
         assert_eq!(fq.enqueue(at(0), of_flow(3), limit, &mut tally), Verdict::Dropped);
         assert_eq!(tally.stats.drops, 2);
     }
 
+    /// Linux: packets that find no flow's queue occupied use no credit, and no limit of a flow holds for them.
+    #[test]
+    fn the_first_packets_pass_by_the_queues() {
+        let mut tally = Tally::default();
+        let mut fq = Fq::new(FqConfig { flow_limit: 1, initial_quantum: 1514, ..config() }, Rng::new(3));
+        fill(&mut fq, 1, PASSING_MAX + 1, &mut tally);
+        assert_eq!(fq.enqueue(at(0), of_flow(1), Limit::NONE, &mut tally), Verdict::Dropped);
+        fill(&mut fq, 2, 1, &mut tally);
+        // Flow 1 still has its credit of one packet.
+        assert_eq!(take(&mut fq, at(0), 100, &mut tally), [1, 1, 1, 1, 1, 1, 1, 1, 1, 2]);
+    }
+
     #[test]
     fn credit_is_refilled_after_an_idle_time_alone() {
-        // The time at which flow 1 returns, and the packets that it sends before flow 2 has its turn.
-        let burst = |returns: Time| {
-            let (mut fq, mut tally) = queue(FqConfig { initial_quantum: 3028, ..CONFIG });
-            fq.enqueue(at(0), of_flow(1), Limit::NONE, &mut tally);
-            while fq.dequeue(at(1), &mut tally).is_some() {}
-            for flow in [1, 1, 1, 2] {
-                fq.enqueue(returns, of_flow(flow), Limit::NONE, &mut tally);
+        // Packets that flow 1 sends when it returns, before flow 2 has its turn.
+        let returns_after = |millis: u64| {
+            let (mut fq, mut tally) = queue(FqConfig { initial_quantum: 3028, ..config() });
+            fill(&mut fq, 1, 1, &mut tally);
+            fill(&mut fq, 2, 40, &mut tally);
+            take(&mut fq, at(1), PASSING_MAX + 10, &mut tally);
+            for _ in 0..3 {
+                fq.enqueue(at(1 + millis), of_flow(1), Limit::NONE, &mut tally);
             }
-            std::iter::from_fn(|| fq.dequeue(returns, &mut tally)).take_while(|e| e.packet.flow == 1).count()
+            take(&mut fq, at(1 + millis), 10, &mut tally).iter().take_while(|flow| **flow == 1).count()
         };
         // Flow 1 was taken off the lists at 1 ms with a credit of one packet; a quantum is two.
-        assert_eq!((burst(at(30)), burst(at(42))), (1, 2));
+        assert_eq!((returns_after(40), returns_after(41)), (1, 2));
+    }
+
+    /// HTB does not ask an empty discipline, so no flow leaves the lists then.
+    #[test]
+    fn a_flow_whose_last_packet_emptied_the_queues_gets_no_new_credit() {
+        let (mut fq, mut tally) = queue(FqConfig { initial_quantum: 3028, ..config() });
+        fill(&mut fq, 1, 1, &mut tally);
+        assert_eq!(take(&mut fq, at(1), 100, &mut tally).len(), PASSING_MAX + 1);
+        fill(&mut fq, 0, PASSING_MAX, &mut tally);
+        for flow in [1, 1, 2] {
+            fq.enqueue(at(100), of_flow(flow), Limit::NONE, &mut tally);
+        }
+        take(&mut fq, at(100), PASSING_MAX, &mut tally);
+        assert_eq!(take(&mut fq, at(100), 100, &mut tally), [1, 2, 1]);
+    }
+
+    /// Linux lists a flow in the band of its last packet; one that had none, in the highest, which is not served at once.
+    #[test]
+    fn a_flow_s_first_packet_waits_for_the_round_of_the_band_being_served() {
+        let (mut fq, mut tally) = queue(FqConfig { flow_limit: 1000, ..config() });
+        fill(&mut fq, 1, 400, &mut tally);
+        take(&mut fq, at(0), PASSING_MAX + 20, &mut tally);
+        let mut before = |tally: &mut Tally| {
+            fill(&mut fq, 2, 1, tally);
+            take(&mut fq, at(0), 400, tally).iter().position(|flow| *flow == 2)
+        };
+        // Flow 1 has sent 10 packets in the highest band, and 10 of the 130 that a round allows.
+        assert_eq!(before(&mut tally), Some(120));
+        assert_eq!((fq.len(), fq.served), (0, 1));
+    }
+
+    #[test]
+    fn bands_share_by_their_weights_and_follow_the_dscp() {
+        assert_eq!([34, 36, 46, 8, 1, 44, 10, 0].map(band_of), [2, 0, 1, 1, 1, 0, 2, 1]);
+        let flows = [0, 34, 36, 0].map(|dscp| FlowClass { dscp, host: 0 });
+        let (mut fq, mut tally) = queue(FqConfig { flow_limit: 10_000, flows: flows.into(), ..config() });
+        for flow in 1..4 {
+            fill(&mut fq, flow, 8000, &mut tally);
+        }
+        let order = take(&mut fq, at(0), 5000, &mut tally);
+        let of = |flow| order.iter().filter(|one| **one == flow).count() as f64;
+        assert!((of(2) / of(3) - 3.0).abs() < 0.1 && (of(3) / of(1) - 3.0).abs() < 0.3, "{} {} {}", of(1), of(2), of(3));
     }
 
     #[test]
     fn packets_that_waited_longer_than_the_threshold_are_marked() {
-        let (mut fq, mut tally) = queue(FqConfig { ce_threshold: Some(Span::millis(5)), ..CONFIG });
-        for _ in 0..2 {
-            fq.enqueue(at(0), of_flow(1), Limit::NONE, &mut tally);
-        }
+        let (mut fq, mut tally) = queue(FqConfig { ce_threshold: Some(Span::millis(5)), ..config() });
+        fill(&mut fq, 1, 2, &mut tally);
+        take(&mut fq, at(9), PASSING_MAX, &mut tally);
         let marked = [at(5), at(6)].map(|now| fq.dequeue(now, &mut tally).is_some_and(|entry| entry.packet.ce));
         assert_eq!((marked, tally.stats.marks), ([false, true], 1));
     }

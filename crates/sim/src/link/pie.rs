@@ -2,11 +2,13 @@
 //! Source: RFC 8033 §4, §5.1, §5.4, §5.5. The delay is the queueing delay of the packet sent last (by timestamps, Linux's
 //! default), or zero once the queue is empty, so no estimate of the departure rate is needed. Differs: as in Linux `sch_pie`, the
 //! delay that spares an arrival is the present one, not that of the last update; the burst allowance falls from one packet sent to
-//! the next; and only an empty queue loses probability at a delay of zero, 1/64 an update, not 2 %.
+//! the next; only an empty queue loses probability at a delay of zero, 1/64 an update, not 2 %; the probability may pass 1, and
+//! then takes longer to fall; and after the largest sum of probabilities every arrival is marked until one is dropped.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{Rng, Span, Time};
 
+use super::codel::MTU_BYTES;
 use super::config::Pie as PieConfig;
 use super::fifo::{Entry, Fifo, Limit, Tally};
 use super::loss::{happens, threshold};
@@ -14,8 +16,10 @@ use super::{LinkPacket, Verdict};
 
 /// Probability above which packets are dropped even with ECN. Source: RFC 8033 §5.1.
 const MARK_UP_TO: f64 = 0.1;
-/// Backlog up to which no packet is dropped: two packets, in bytes. Source: RFC 8033 §4.1; size as in Linux, its MTU.
-const SPARED_BYTES: u64 = 2 * 1500;
+/// Backlog below which no packet is dropped: two full packets, in bytes. Source: RFC 8033 §4.1; Linux `psched_mtu`.
+const SPARED_BELOW: u64 = 2 * MTU_BYTES as u64;
+/// Probability at which Linux's variable overflows, after which it is 1. Source: Linux `MAX_PROB`, 2⁵⁶ in 64 bits.
+const OVERFLOW: f64 = 256.0;
 /// Delay above which an update adds [`EXTREME_STEP`]. Source: Linux `sch_pie`, not in the RFC.
 const EXTREME_DELAY: Span = Span::millis(250);
 /// Step added above [`EXTREME_DELAY`]. Source: Linux `sch_pie`.
@@ -96,7 +100,7 @@ impl<P: LinkPacket> Pie<P> {
     fn drop_early(&mut self) -> bool {
         if self.burst_left > Span::ZERO
             || (self.delay.as_nanos() < self.config.target.as_nanos() / 2 && self.probability < 0.2)
-            || self.fifo.bytes() <= SPARED_BYTES
+            || self.fifo.bytes() < SPARED_BELOW
         {
             return false;
         }
@@ -107,7 +111,10 @@ impl<P: LinkPacket> Pie<P> {
         if self.accumulated < SPREAD_MIN {
             return false;
         }
-        let drop = self.accumulated >= SPREAD_MAX || happens(threshold(self.probability), &mut self.rng);
+        if self.accumulated >= SPREAD_MAX {
+            return true;
+        }
+        let drop = happens(threshold(self.probability), &mut self.rng);
         if drop {
             self.accumulated = 0.0;
         }
@@ -133,6 +140,7 @@ impl<P: LinkPacket> Pie<P> {
             && self.delay == Span::ZERO
             && self.delay_before == Span::ZERO
             && self.burst_left == self.config.max_burst
+            && self.sent_at.is_none()
     }
 
     fn update(&mut self) {
@@ -146,7 +154,10 @@ impl<P: LinkPacket> Pie<P> {
         if self.delay > EXTREME_DELAY {
             step += EXTREME_STEP;
         }
-        self.probability = (self.probability + step).clamp(0.0, 1.0);
+        self.probability = (self.probability + step).max(0.0);
+        if self.probability >= OVERFLOW {
+            self.probability = 1.0;
+        }
         if is_idle && self.delay == Span::ZERO && self.delay_before == Span::ZERO {
             self.probability *= IDLE_DECAY;
         }
@@ -244,7 +255,13 @@ mod tests {
     #[test]
     fn drops_are_spread_no_closer_and_no_further_than_the_rfc_allows() {
         let mut pie = under_load(CONFIG, 0.1, Span::millis(20));
-        let drops: Vec<i32> = (0..100_000).filter(|_| pie.drop_early()).collect();
+        let mut drops = Vec::new();
+        for arrival in 0..100_000 {
+            if pie.drop_early() {
+                pie.accumulated = 0.0; // as `enqueue` does for a packet that it drops
+                drops.push(arrival);
+            }
+        }
         let gaps: Vec<i32> = drops.windows(2).map(|pair| pair[1] - pair[0]).collect();
         assert!(gaps.iter().all(|gap| (8..=86).contains(gap)), "{:?}", (gaps.iter().min(), gaps.iter().max()));
     }
@@ -260,6 +277,44 @@ mod tests {
             }
             assert_eq!((tally.stats.marks > 0, tally.stats.drops > 0), (marks, !marks));
         }
+    }
+
+    /// Linux catches only the overflow of its variable.
+    #[test]
+    fn a_long_delay_raises_the_probability_beyond_one() {
+        let mut pie = under_load(CONFIG, 0.99, Span::millis(400));
+        (0..10).for_each(|_| pie.update());
+        assert!((pie.probability - 1.39).abs() < 1e-9, "{}", pie.probability);
+        assert!((0..100).all(|_| pie.drop_early()));
+        let mut pie = under_load(CONFIG, 255.99, Span::millis(400));
+        pie.update();
+        assert!(pie.probability <= 1.0);
+    }
+
+    /// Linux resets the sum for a drop alone.
+    #[test]
+    fn after_the_largest_sum_every_arrival_is_marked_until_one_is_dropped() {
+        let mut pie = under_load(PieConfig { ecn: true, ..CONFIG }, 0.05, Span::millis(20));
+        pie.accumulated = 8.5;
+        let mut tally = Tally::default();
+        let mut arrive = |ect| {
+            let entry = Entry { packet: Packet { ect, ..packet(1500) }, arrived: Time::ZERO };
+            pie.enqueue(Time::ZERO, entry, Limit::NONE, &mut tally);
+            (tally.stats.marks, tally.stats.drops)
+        };
+        assert_eq!([true, true, false, true].map(&mut arrive), [(1, 0), (2, 0), (2, 1), (2, 1)]);
+    }
+
+    #[test]
+    fn the_burst_allowance_does_not_fall_in_an_idle_time() {
+        let mut pie = Pie::new(CONFIG, Rng::new(1));
+        let mut tally = Tally::default();
+        for ms in [1, 141] {
+            let now = Time::ZERO + Span::millis(ms);
+            pie.enqueue(now, Entry { packet: packet(1500), arrived: now }, Limit::NONE, &mut tally);
+            pie.dequeue(now);
+        }
+        assert_eq!(pie.burst_left, CONFIG.max_burst);
     }
 
     #[test]

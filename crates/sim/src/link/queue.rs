@@ -41,7 +41,7 @@ impl<P: LinkPacket> Queue<P> {
             Aqm::Red(red) => Self::Red(Box::new(Red::new(*red, Rng::derive(seed, RED_DICE)))),
             Aqm::Codel(codel) => Self::Codel(Box::new(Codel::new(*codel))),
             Aqm::FqCodel(fq) => Self::FqCodel(Box::new(FqCodel::new(*fq, Rng::derive(seed, HASH_KEY)))),
-            Aqm::Fq(fq) => Self::Fq(Box::new(Fq::new(*fq, Rng::derive(seed, HASH_KEY)))),
+            Aqm::Fq(fq) => Self::Fq(Box::new(Fq::new(fq.clone(), Rng::derive(seed, HASH_KEY)))),
             Aqm::Pie(pie) => Self::Pie(Box::new(Pie::new(*pie, Rng::derive(seed, PIE_DICE)))),
             Aqm::DualPi2(dual) => Self::DualPi2(Box::new(DualPi2::new(*dual, Rng::derive(seed, DUALPI2_DICE)))),
             Aqm::Cake(cake) => Self::Cake(Box::new(Cake::new(cake.clone(), Rng::derive(seed, CAKE_DICE)))),

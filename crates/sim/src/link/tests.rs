@@ -399,6 +399,7 @@ fn any_aqm() -> impl Strategy<Value = Aqm> {
             quantum: 300,
             initial_quantum: 3000,
             ce_threshold: ecn.then_some(Span::millis(3)),
+            flows: [0, 34, 36].map(|dscp| FlowClass { dscp, host: 0 }).into(),
         }),
         4 => Aqm::DualPi2(DualPi2 {
             target: Span::millis(3),

@@ -127,6 +127,7 @@ impl AqmSpec {
                 quantum: in_range(options, "quantum", 3028, 1..=1 << 20)?,
                 initial_quantum: in_range(options, "initial_quantum", 15_140, 1..=1 << 24)?,
                 ce_threshold: options.get::<TimeSpan>("ce")?.map(TimeSpan::span),
+                flows: [].into(),
             }),
             Kind::Cake => Aqm::Cake(cake(options)?),
         })

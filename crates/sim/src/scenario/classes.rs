@@ -7,7 +7,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use super::text::TextError;
-use crate::link::{Aqm, FlowClass};
+use crate::link::{Aqm, FlowClass, LinkConfig};
 use crate::setup::{FlowSetup, Setup};
 use crate::tcp::HEADER_BYTES;
 
@@ -54,17 +54,21 @@ impl fmt::Display for Dscp {
 
 /// Hands the classes of the flows to the links that need them.
 pub(super) fn classify(setup: &mut Setup) {
-    let links = setup.links.iter_mut().chain(setup.up.as_deref_mut());
-    let mut cakes =
-        links.filter_map(|link| if let Aqm::Cake(cake) = &mut link.aqm { Some(cake) } else { None }).peekable();
-    if cakes.peek().is_none() {
+    let has_classes = |link: &LinkConfig| matches!(link.aqm, Aqm::Cake(_) | Aqm::Fq(_));
+    if !setup.links.iter().chain(setup.up.as_deref()).any(has_classes) {
         return;
     }
     let classes = classes(&setup.flows);
     let segment = setup.flows.iter().map(|flow| flow.mss.saturating_add(HEADER_BYTES)).max().unwrap_or(0);
-    for cake in cakes {
-        cake.packet_bytes = cake.packet_bytes.max(segment);
-        cake.flows = classes.clone();
+    for link in setup.links.iter_mut().chain(setup.up.as_deref_mut()) {
+        match &mut link.aqm {
+            Aqm::Cake(cake) => {
+                cake.packet_bytes = cake.packet_bytes.max(segment);
+                cake.flows = classes.clone();
+            }
+            Aqm::Fq(fq) => fq.flows = classes.clone(),
+            _ => {}
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 
 mod delay;
 mod ecn;
+mod window;
 
 use std::collections::VecDeque;
 
@@ -16,6 +17,7 @@ use super::undo::stamp;
 use crate::setup::{AckEvery, HostSetup, Rwnd};
 use delay::AckDelay;
 use ecn::{Ecn, Hurry};
+use window::Window;
 
 /// ACKs sent immediately after a long gap in the data or a duplicate. Source: Linux `TCP_MAX_QUICKACKS`.
 const QUICK_ACKS: u32 = 16;
@@ -31,8 +33,6 @@ const COMPRESSION_MAX: Span = Span::millis(1);
 const COMPRESSION_SLACK: Span = Span::micros(100);
 /// Blocks that a compressed ACK can still report; beyond them an ACK is sent first. Source: Linux `TCP_SACK_BLOCKS_EXPECTED`.
 const SACK_BLOCKS_EXPECTED: usize = 2;
-/// Initial receive window under autotuning. Source: Linux `tcp_rmem[1]` / 2.
-const RWND_INITIAL: u64 = 65_535;
 
 /// Receiving end of a flow.
 #[derive(Clone, Debug)]
@@ -101,24 +101,14 @@ enum AckDecision {
     Now,
 }
 
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Window {
-    kind: Rwnd,
-    pub(super) now: u64,
-    /// Autotuning: in-order bytes and time at the start of the current RTT.
-    mark: (u64, Time),
-}
-
 impl Receiver {
     /// Creates a receiver.
     pub fn new(mss: u32, rwnd: Rwnd, is_prompt: bool, host: &HostSetup) -> Self {
         let quic = host.transport.is_quic().then(Box::default);
         let rule = host.ack.or(host.transport.ack());
-        let now = match rwnd {
-            Rwnd::Auto(limit) if quic.is_some() => limit,
-            Rwnd::Unlimited => u64::MAX,
-            Rwnd::Fixed(bytes) => bytes,
-            Rwnd::Auto(limit) => RWND_INITIAL.min(limit),
+        let rwnd = match rwnd {
+            Rwnd::Auto(limit) if quic.is_some() => Rwnd::Fixed(limit),
+            rwnd => rwnd,
         };
         Self {
             next: 0,
@@ -152,7 +142,7 @@ impl Receiver {
             acknowledged: 0,
             fresh: 0,
             ecn: Ecn::new(host.ecn, host.accurate_ecn, host.l4s),
-            window: Window { kind: rwnd, now, mark: (0, Time::ZERO) },
+            window: Window::new(rwnd, mss.into()),
             has_default_rules: !host.ecn && host.gro.is_none() && rule.is_none() && !matches!(rwnd, Rwnd::Auto(_)),
             short: Vec::new(),
             quic,
@@ -167,7 +157,7 @@ impl Receiver {
     /// Records the handshake's RTT.
     pub fn on_handshake(&mut self, now: Time, rtt: Span) {
         self.srtt = rtt;
-        self.window.mark.1 = now;
+        self.window.start(now, rtt);
     }
 
     /// Processes a segment and pushes the ACKs that are due now.
@@ -231,6 +221,7 @@ impl Receiver {
         // a retransmission arrives, this includes late segments sent before it.
         // spec: Linux tcp_paws_discard, TCP_PAWS_WINDOW, tcp_send_dupack
         if stamp(segment.sent) + 1 < stamp(self.ts_recent) {
+            self.duplicates += 1; // it has arrived, and arrives again
             self.clear_timers();
             let is_old = segment.seq < self.next;
             if is_old {
@@ -269,6 +260,9 @@ impl Receiver {
             self.clear_timers();
             acks.push(self.make_ack(None));
         }
+        if self.window.grow(now, segment.sent, self.mss) {
+            self.quick |= 1;
+        }
         let taken = if is_again {
             self.report(segment.seq);
             self.want_out_of_order()
@@ -280,7 +274,7 @@ impl Receiver {
             Some(rule) => self.want_by_rule(rule, segment),
             None => want.max(if hides { AckDecision::Nothing } else { taken }),
         };
-        self.tune_window(now);
+        self.window.adjust(now, self.in_order_bytes, self.mss);
         if let Some(wait) = self.gro {
             self.gro_wants = self.gro_wants.max(want);
             if self.gro_at == Time::NEVER {
@@ -567,20 +561,6 @@ impl Receiver {
         }
         listed[0] = block;
         self.recent_len = kept;
-    }
-
-    /// Applies Linux's dynamic right-sizing: once per RTT, room for twice the data that arrived in it.
-    // spec: Linux tcp_rcv_space_adjust
-    fn tune_window(&mut self, now: Time) {
-        let Rwnd::Auto(limit) = self.window.kind else {
-            return;
-        };
-        if now.since(self.window.mark.1) < self.srtt {
-            return;
-        }
-        let copied = self.in_order_bytes - self.window.mark.0;
-        self.window.mark = (self.in_order_bytes, now);
-        self.window.now = self.window.now.max((2 * copied + 16 * self.mss).min(limit));
     }
 }
 

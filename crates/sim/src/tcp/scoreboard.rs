@@ -217,6 +217,15 @@ impl Scoreboard {
         self.pending_bits[index / 64] &= !(1 << (index % 64));
     }
 
+    /// Records that a tail loss probe repeated this segment. The repetition does not count as in flight.
+    // spec: Linux __tcp_retransmit_skb
+    pub fn mark_probed(&mut self, seq: u64, token: PacketToken, rest: u64) {
+        let record = &mut self.records[(seq & self.mask) as usize];
+        record.rest = rest.min(255) as u8;
+        record.flags |= flag::EVER_RETRANS;
+        record.token = token;
+    }
+
     /// Clears the mark of a retransmission in flight after it proved unnecessary.
     pub fn unmark_retransmitted(&mut self, seq: u64) {
         let index = (seq & self.mask) as usize;

@@ -341,29 +341,41 @@ impl Sender {
     // spec: Linux tcp_retransmit_skb
     pub(super) fn retransmit(&mut self, now: Time, run: Range<u64>, out: &mut Vec<Segment>) {
         let first_in_queue = run.start == self.board.una;
+        if self.retrans_stamp.is_none() {
+            self.retrans_stamp = Some(now);
+        }
+        self.undo_retrans = self.undo_retrans.max(0) + (run.end - run.start) as i64;
+        self.send_again(now, run, Scoreboard::mark_retransmitted, out);
+        if first_in_queue && self.timer.kind != TimerKind::Reorder {
+            self.rearm_rto(now);
+        }
+    }
+
+    /// Sends these segments again. `record` enters each on the scoreboard.
+    // spec: Linux __tcp_retransmit_skb
+    pub(super) fn send_again(
+        &mut self,
+        now: Time,
+        run: Range<u64>,
+        record: fn(&mut Scoreboard, u64, PacketToken, u64),
+        out: &mut Vec<Segment>,
+    ) {
         let segments = (run.end - run.start) as u32;
         // The sum is needed beforehand only by algorithms that count bytes, since some segments may be shorter than the MSS.
         let max = u64::from(segments) * u64::from(self.mss);
         let bytes = if self.cc.counts_bytes() { self.board.bytes_of(run.clone()) } else { max };
         let token = self.cc.on_sent(now, &self.burst(segments, bytes).retransmission());
-        if self.retrans_stamp.is_none() {
-            self.retrans_stamp = Some(now);
-        }
-        self.undo_retrans = self.undo_retrans.max(0) + i64::from(segments);
         self.stats.retransmits += u64::from(segments);
         let end = run.end;
         let mut bytes = 0;
         for seq in run {
-            self.board.mark_retransmitted(seq, token, end - seq - 1);
+            record(&mut self.board, seq, token, end - seq - 1);
             self.board.sent_log.push_back((seq, now.as_micros()));
             let len = self.board.peek(seq).len;
             bytes += u64::from(len);
             self.emit(now, seq, len, mark::RETRANSMIT, out);
         }
         self.after_send(now, bytes, segments);
-        if first_in_queue && self.timer.kind != TimerKind::Reorder {
-            self.rearm_rto(now);
-        }
     }
 
     fn blocked_by_pacer(&mut self, now: Time) -> bool {

@@ -6,7 +6,7 @@ use bbrlab_core::{CaState, Span, Time, estimators::RttEstimator};
 
 use super::packet::Segment;
 use super::rack::LostRun;
-use super::scoreboard::flag;
+use super::scoreboard::{Scoreboard, flag};
 use super::sender::Sender;
 
 /// Shortest timeout of any timer. Source: Linux `TCP_TIMEOUT_MIN_US`.
@@ -171,7 +171,7 @@ impl Sender {
                 let last = self.board.next - 1;
                 if self.board.peek(last).flags & (flag::SACKED | flag::LOST) == 0 {
                     self.tlp_app_limited = self.token(last).is_app_limited();
-                    self.retransmit(now, last..last + 1, out);
+                    self.send_again(now, last..last + 1, Scoreboard::mark_probed, out);
                 }
             }
             self.tlp_high_seq = Some(self.board.next);

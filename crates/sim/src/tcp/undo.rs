@@ -18,7 +18,9 @@ impl Sender {
     // spec: Linux tcp_init_undo
     pub(super) fn init_undo(&mut self) {
         self.undo_marker = Some(self.board.una);
-        self.undo_retrans = if self.board.retrans_out > 0 { i64::from(self.board.retrans_out) } else { -1 };
+        let probes = u32::from(self.tlp_high_seq.is_some() && self.tlp_retrans);
+        let in_flight = self.board.retrans_out + probes;
+        self.undo_retrans = if in_flight > 0 { in_flight.into() } else { -1 };
     }
 
     /// True if a retransmission is in flight, or the oldest segment has been retransmitted.
@@ -137,6 +139,7 @@ mod tests {
     use super::*;
     use crate::setup::{FlowSetup, Traffic};
     use crate::tcp::packet::{Segment, mark};
+    use crate::tcp::timers::TimerKind;
     use bbrlab_core::{AlgorithmConfig, Span};
 
     fn at(ms: u64) -> Time {
@@ -284,5 +287,20 @@ mod tests {
         sender.backoff = 3;
         sender.on_ack(at(200), &ack(0, 5, false, at(100)), &mut out);
         assert_eq!(sender.backoff, 0);
+    }
+
+    /// Linux counts a tail loss probe's repetition neither as in flight nor as the episode's first retransmission.
+    #[test]
+    fn a_probe_s_repetition_is_not_in_flight_but_may_be_reported_twice() {
+        let (mut sender, mut out) = sender_of("reno", Traffic::Size(9 * 1448));
+        let (due, kind, in_flight) = (sender.timer.at, sender.timer.kind, sender.in_flight());
+        assert_eq!((kind, in_flight), (TimerKind::LossProbe, 9));
+        sender.on_timer(due, kind, &mut out);
+        assert_eq!((sender.stats.retransmits, sender.in_flight(), sender.retrans_stamp), (1, 9, None));
+        // The first is found lost. Its repetition and the probe's are both outstanding.
+        for sacked in 3..6 {
+            sender.on_ack(due + Span::millis(sacked), &ack(0, sacked, false, at(100)), &mut out);
+        }
+        assert_eq!((sender.cc.ca_state(), sender.undo_retrans), (CaState::Recovery, 2));
     }
 }

@@ -105,6 +105,7 @@ impl Dice {
                 quantum: self.between(64, 4000) as u32,
                 initial_quantum: self.between(64, 20_000) as u32,
                 ce_threshold,
+                flows: [0, 34, 36].map(|dscp| FlowClass { dscp, host: 0 }).into(),
             }),
             5 => Aqm::Cake(Cake {
                 tins: [Tins::BestEffort, Tins::Diffserv3, Tins::Diffserv4][self.0.below(3) as usize],

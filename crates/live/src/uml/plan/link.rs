@@ -144,7 +144,7 @@ impl Plan {
     /// Adds queue, shaper and serialiser of a link in one direction.
     pub(super) fn write_bottleneck(&mut self, devices: &LinkDevices, link: &LinkConfig) {
         let shaper = self.shaper(devices, link, "add");
-        let queue = child(&devices.entry, link);
+        let queue = child(&devices.entry, link, self.full_packet);
         let serialiser = serialiser(devices, link, "add");
         self.dualpi2.extend(DualPi2Queue::of(link, &devices.before, devices.entry.clone()));
         let _ = writeln!(self.discipline(&devices.before), "{shaper}\n{queue}");

@@ -11,7 +11,7 @@ mod tin;
 
 use bbrlab_core::{Rate, Rng, Time};
 
-use super::config::{Cake as CakeConfig, Tins};
+use super::config::{Cake as CakeConfig, FlowClass, Tins};
 use super::fifo::{Entry, Limit, Tally};
 use super::{LinkPacket, Verdict};
 use tin::Tin;
@@ -98,7 +98,7 @@ impl<P: LinkPacket> Cake<P> {
 
     pub fn enqueue(&mut self, now: Time, entry: Entry<P>, limit: Limit, tally: &mut Tally) -> Verdict {
         let (flow, wire_bytes) = (entry.packet.flow(), entry.packet.wire_bytes());
-        let class = self.config.class(flow);
+        let class = FlowClass::of(&self.config.flows, flow);
         let number = self.config.tins.of(entry.packet.dscp().unwrap_or(class.dscp));
         let tin = &mut self.tins[number];
         if tin.bytes() == 0 {
@@ -142,7 +142,7 @@ impl<P: LinkPacket> Cake<P> {
     /// Removes the oldest packet that this one supersedes, as `ack-filter-aggressive` does. Returns whether there was one.
     pub fn remove_superseded(&mut self, by: &P) -> bool {
         let bits = hash(self.hash_key, by.flow());
-        let number = self.config.tins.of(by.dscp().unwrap_or(self.config.class(by.flow()).dscp));
+        let number = self.config.tins.of(by.dscp().unwrap_or(FlowClass::of(&self.config.flows, by.flow()).dscp));
         let tin = &mut self.tins[number];
         let before = tin.bytes();
         let is_removed = tin.remove_superseded(by, bits);

@@ -1,0 +1,107 @@
+//! The receive window: fixed, or autotuned as in Linux 6.12 (`tcp_input.c`).
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use bbrlab_core::{Span, Time};
+
+use super::super::undo::stamp;
+use crate::setup::Rwnd;
+
+/// Initial receive window under autotuning. Source: Linux `tcp_rmem[1]` / 2.
+const INITIAL: u64 = 65_535;
+/// Initial bound of the autotuned window. Source: Linux `tcp_rmem[1]`, 128 KiB, of which 162 / 256 hold data in full segments.
+const INITIAL_CLAMP: u64 = (128 << 10) * 162 / 256;
+/// Segments of the first round. Source: Linux `TCP_INIT_CWND`.
+const INITIAL_ROUND: u64 = 10;
+
+/// The advertised window and its autotuning.
+#[derive(Clone, Copy, Debug)]
+pub(in super::super) struct Window {
+    /// Bytes advertised now. Source: Linux `rcv_ssthresh`.
+    pub now: u64,
+    /// Largest window under autotuning; without it, none.
+    limit: Option<u64>,
+    /// Bound of `now` by the present buffer. Source: Linux `window_clamp`.
+    clamp: u64,
+    /// Bytes of the largest round so far. Source: Linux `rcvq_space.space`.
+    round: u64,
+    /// In-order bytes and time at the start of this round.
+    mark: (u64, Time),
+    /// Smoothed RTT as the receiver sees it, µs. Source: Linux `rcv_rtt_est`.
+    rtt_us: u64,
+    /// RTT of the handshake, and the shortest time that a segment took, µs.
+    base_us: u64,
+    shortest_us: u64,
+    /// Time of the newest sample of the RTT.
+    sampled: Time,
+}
+
+impl Window {
+    pub(super) fn new(kind: Rwnd, mss: u64) -> Self {
+        let (now, limit) = match kind {
+            Rwnd::Unlimited => (u64::MAX, None),
+            Rwnd::Fixed(bytes) => (bytes, None),
+            Rwnd::Auto(limit) => (INITIAL.min(limit), Some(limit)),
+        };
+        Self {
+            now,
+            limit,
+            clamp: INITIAL_CLAMP.min(limit.unwrap_or(now)),
+            round: INITIAL_ROUND * mss,
+            mark: (0, Time::ZERO),
+            rtt_us: 0,
+            base_us: 0,
+            shortest_us: u64::MAX,
+            sampled: Time::ZERO,
+        }
+    }
+
+    /// Starts the first round after a handshake of this RTT.
+    pub(super) const fn start(&mut self, now: Time, rtt: Span) {
+        self.mark.1 = now;
+        self.base_us = rtt.as_micros();
+        self.rtt_us = self.base_us;
+    }
+
+    /// Grows for a segment that arrived. Returns true if it did, after which the next ACK is sent at once.
+    // spec: Linux tcp_grow_window
+    pub(super) fn grow(&mut self, now: Time, sent: Time, mss: u64) -> bool {
+        if self.limit.is_none() {
+            return false;
+        }
+        self.measure_rtt(now, sent);
+        let room = self.clamp.saturating_sub(self.now);
+        self.now += room.min(2 * mss);
+        room > 0
+    }
+
+    /// Samples the RTT once for each tick of the timestamp option. The time beyond the shortest is the queue's.
+    // spec: Linux tcp_rcv_rtt_measure_ts, tcp_rcv_rtt_update
+    fn measure_rtt(&mut self, now: Time, sent: Time) {
+        let took_us = now.since(sent).as_micros();
+        self.shortest_us = self.shortest_us.min(took_us);
+        if stamp(self.sampled) == stamp(now) {
+            return;
+        }
+        self.sampled = now;
+        let sample = self.base_us + took_us - self.shortest_us;
+        self.rtt_us = if sample < self.rtt_us { sample } else { self.rtt_us - self.rtt_us / 8 + sample / 8 };
+    }
+
+    /// Enlarges the buffer after a round with more data than any before: room for twice that data, and for the growth to go on.
+    // spec: Linux tcp_rcv_space_adjust
+    pub(super) fn adjust(&mut self, now: Time, in_order_bytes: u64, mss: u64) {
+        let Some(limit) = self.limit.filter(|_| now.since(self.mark.1).as_micros() >= self.rtt_us) else {
+            return;
+        };
+        let copied = in_order_bytes - self.mark.0;
+        self.mark = (in_order_bytes, now);
+        if copied <= self.round {
+            return;
+        }
+        let steady = 2 * copied + 16 * mss;
+        let growth = u128::from(steady) * u128::from(copied - self.round) / u128::from(self.round);
+        let wanted = steady.saturating_add(2 * u64::try_from(growth).unwrap_or(u64::MAX / 2));
+        self.clamp = self.clamp.max(wanted.min(limit));
+        self.round = copied;
+    }
+}
