@@ -64,12 +64,20 @@ impl Episode {
         if late > 0 && self.missing < u64::MAX {
             self.missing = self.missing.saturating_sub(late);
             if self.missing == 0 {
-                *self = Self { undone: self.undone.wrapping_add(1), ..Self::default() };
                 return Outcome::Undone;
             }
         }
         self.is_over |= self.is_before(sent);
         Outcome::Nothing
+    }
+
+    /// Ends an episode that was spurious, so that the next loss begins another. Returns false if marks justify it.
+    pub(crate) fn undo(&mut self) -> bool {
+        let is_spurious = self.lasts && self.missing < u64::MAX;
+        if is_spurious {
+            *self = Self { undone: self.undone.wrapping_add(1), ..Self::default() };
+        }
+        is_spurious
     }
 
     /// Ends an episode that is over. Returns true if there was one.
@@ -120,6 +128,7 @@ mod tests {
         episode.on_lost(AT(10), AT(1), 2);
         assert_eq!(episode.on_delivered(AT(5), 1), Outcome::Nothing);
         assert_eq!(episode.on_delivered(AT(5), 1), Outcome::Undone);
+        assert!(episode.undo());
         episode.on_lost(AT(20), AT(11), 1);
         episode.on_delivered(AT(21), 0);
         assert!(episode.end());
@@ -132,6 +141,7 @@ mod tests {
         episode.on_lost(AT(10), AT(1), 1);
         episode.on_marks(AT(11));
         assert_eq!(episode.on_delivered(AT(5), 9), Outcome::Nothing);
+        assert!(!episode.undo());
         episode.on_delivered(AT(12), 0);
         assert!(episode.end());
     }

@@ -217,3 +217,21 @@ fn every_algorithm_has_a_window_and_a_rate_before_anything_has_happened() {
         assert_eq!(cc.ca_state(), CaState::Open);
     }
 }
+
+/// A loss episode that its host finds spurious is over: the next loss begins another, even of a packet sent before.
+#[test]
+fn losses_after_an_undo_reduce_the_window_again() {
+    for name in ["reno", "cubic", "bbr1"] {
+        let mut cc = controller(name, None);
+        let tokens: Vec<PacketToken> = (0..10).map(|us| send(&mut cc, Time::micros(us))).collect();
+        let now = Time::micros(40_000);
+        let lose = |cc: &mut Controller, number: usize| {
+            cc.on_lost(now, &Loss::packet(&tokens[number], number as u64));
+            cc.ca_state()
+        };
+        assert_eq!(lose(&mut cc, 0), CaState::Recovery, "{name}");
+        cc.on_undo(now);
+        assert_eq!((cc.ca_state(), cc.undone_episodes()), (CaState::Open, 1), "{name}");
+        assert_eq!(lose(&mut cc, 1), CaState::Recovery, "{name}");
+    }
+}

@@ -136,8 +136,10 @@ impl Clone for Adapter {
     fn clone(&self) -> Self {
         let mut flow = self.lock();
         flow.end_ack();
+        let mut cc = flow.cc.clone();
+        cc.on_discarded_bytes(cc.in_flight().bytes);
         Self::of(Flow {
-            cc: flow.cc.clone(),
+            cc,
             now: flow.now,
             newest: flow.newest,
             initial_window: flow.initial_window,

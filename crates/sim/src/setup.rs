@@ -362,6 +362,11 @@ impl Transport {
         matches!(self, Self::QuicS2n)
     }
 
+    /// True if the controller receives the number of marked packets, not only that there were some.
+    pub const fn counts_marks(self) -> bool {
+        matches!(self, Self::QuicS2n)
+    }
+
     /// True if a packet may leave a little early, so that packets leave in pairs.
     pub const fn sends_early(self) -> bool {
         matches!(self, Self::QuicS2n)

@@ -165,11 +165,14 @@ impl<A: Algorithm> Controller<A> {
         self.note_outputs();
     }
 
-    /// Reports that the losses of this episode were spurious: the reduction is undone.
+    /// Reports that the losses of this episode were spurious: the reduction is undone, and so is the controller's own episode.
     pub fn on_undo(&mut self, now: Time) {
         let ack = self.bare_ack(now);
         self.algorithm.on_undo(&ack);
         self.note_outputs();
+        if self.episode.as_mut().is_some_and(Episode::undo) {
+            self.change_ca_state(CaState::Open);
+        }
     }
 
     /// Reports that the losses were spurious but ECN marks justify the reduction: cwnd stays as it is, and the reduction ends.

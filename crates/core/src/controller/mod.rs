@@ -280,10 +280,10 @@ impl<A: Algorithm> Controller<A> {
         let volume = if self.counts_bytes { batch.bytes } else { packets }.min(self.undelivered);
         self.undelivered -= volume;
         self.sampler.on_delivered(volume, &batch.newest, batch.number);
-        if let Some(episode) = &mut self.episode {
-            if episode.on_delivered(batch.newest.send_time(), batch.late_packets) == Outcome::Undone {
-                self.undo_episode();
-            }
+        if let Some(episode) = &mut self.episode
+            && episode.on_delivered(batch.newest.send_time(), batch.late_packets) == Outcome::Undone
+        {
+            self.on_undo(self.now);
         }
         let send_time = if batch.newest.is_retransmit() { None } else { Some(batch.newest.send_time()) };
         self.open = Some(AckStart { now, prior_in_flight, send_time });
@@ -324,12 +324,6 @@ impl<A: Algorithm> Controller<A> {
             return packets;
         }
         packets.saturating_sub(left.div_ceil((self.flight.bytes / packets).max(1)))
-    }
-
-    #[cold]
-    fn undo_episode(&mut self) {
-        self.on_undo(self.now);
-        self.change_ca_state(CaState::Open);
     }
 
     /// Ends the controller's own loss episode if it is over. The ACK that shows it has updated the model before: a round of loss

@@ -93,6 +93,25 @@ fn losses_belong_to_the_ack_that_shows_them() {
     assert_eq!(adapter.with(|cc| cc.in_flight().packets), 3);
 }
 
+/// noq clones the controller after a client's address changed, and counts the bytes in flight anew.
+#[test]
+fn a_clone_for_another_path_counts_its_own_packets_alone() {
+    let origin = origin();
+    let mut adapter = Factory::new("bbr3").unwrap().make(origin, 1_200);
+    (0..10).for_each(|number| adapter.on_packet_sent(at(origin, number), 1_200, number));
+    let mut moved = adapter.clone();
+    (10..14).for_each(|number| moved.on_packet_sent(at(origin, 10_000 + number), 1_200, number));
+    let now = at(origin, 50_000);
+    moved.on_packet_acked(now, at(origin, 9), 9); // of the old path
+    moved.on_end_acks(now, 4 * 1_200, false, Some(9));
+    assert_eq!(moved.with(|cc| (cc.in_flight().bytes, cc.sampler().delivered())), (4 * 1_200, 0));
+    for number in 10..12 {
+        moved.on_packet_acked(now, at(origin, 10_000 + number), number);
+    }
+    moved.on_end_acks(now, 2 * 1_200, false, Some(11));
+    assert_eq!(moved.with(|cc| (cc.in_flight().bytes, cc.sampler().delivered())), (2 * 1_200, 2 * 1_200));
+}
+
 #[test]
 fn packet_numbers_of_two_spaces_are_kept_apart() {
     let origin = origin();

@@ -167,8 +167,12 @@ impl Sender {
             }
             let open = self.cc.on_delivered(batch);
             self.detect_quic_losses(now, true, &mut quic);
-            if ack.ece {
-                self.cc.on_congestion_mark(now, 1);
+            // Counts are cumulative: a lost ACK loses no mark.
+            // spec: RFC 9002 §A.10 ProcessECN
+            let marked = ack.ce.wrapping_sub(self.ce);
+            if marked > 0 && marked < 1 << 31 {
+                self.ce = ack.ce;
+                self.cc.on_congestion_mark(now, if quic.transport.counts_marks() { marked.into() } else { 1 });
             }
             let info = if quic.transport.sends_early() { AckInfo::NONE.with_edt(self.edt()) } else { AckInfo::NONE };
             self.cc.on_ack(open, &info);

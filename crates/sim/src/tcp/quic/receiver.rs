@@ -123,7 +123,7 @@ impl Receiver {
         self.in_order_bytes += arrived.in_order;
         self.fresh += 1;
         let is_marked = segment.marks & mark::CE != 0;
-        self.ecn.echo |= is_marked;
+        self.ecn.ce = self.ecn.ce.wrapping_add(u32::from(is_marked));
         let is_full = self.rule.is_none_or(|rule| self.fresh >= rule.packets);
         if !(arrived.is_out_of_order || is_marked || is_full) {
             self.ack_at = self.ack_at.min(now + self.delayed_ack.unwrap_or_default());
@@ -137,14 +137,14 @@ impl Receiver {
     pub(in crate::tcp) fn make_quic_ack(&mut self) -> Option<AckPacket> {
         let (una, sack) = self.quic.as_ref()?.blocks();
         let fresh = std::mem::take(&mut self.fresh);
-        let ece = std::mem::take(&mut self.ecn.echo);
-        Some(AckPacket { una, sack, window: self.window.now, fresh, ece, ..AckPacket::default() })
+        Some(AckPacket { una, sack, window: self.window.now, fresh, ce: self.ecn.ce, ..AckPacket::default() })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::setup::{HostSetup, Rwnd, Transport};
     use crate::tcp::quic::joined;
 
     fn packet(number: u64, data: u32) -> Segment {
@@ -195,5 +195,16 @@ mod tests {
         }
         assert_eq!(receiver.on_packet(&packet(1, 1)), None);
         assert!(receiver.on_packet(&packet(3, 3)).is_some());
+    }
+
+    /// RFC 9000 §13.4: the counts of marks are cumulative, so that a lost ACK loses none.
+    #[test]
+    fn each_ack_reports_all_marks_so_far() {
+        let host = HostSetup { transport: Transport::QuicQuinn, ..HostSetup::default() };
+        let (mut receiver, mut acks) = (Receiver::new(1448, Rwnd::Unlimited, false, &host), Vec::new());
+        for (number, marks) in [(0, mark::CE), (1, 0), (2, mark::CE), (3, 0), (4, 0)] {
+            receiver.on_segment(Time::nanos(number), &Segment { marks, ..packet(number, number as u32) }, &mut acks);
+        }
+        assert_eq!(acks.iter().map(|ack| ack.ce).collect::<Vec<_>>(), [1, 2, 2]);
     }
 }

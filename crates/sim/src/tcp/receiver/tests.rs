@@ -279,3 +279,28 @@ fn a_receiver_with_a_rule_acknowledges_by_it() {
     assert_eq!(r.next_time(), Time::nanos(9) + rule.delay);
     assert_eq!(fire(&mut r).map(|ack| ack.una), Some(10));
 }
+
+/// Linux grows the window by two segments with each, answers each at once meanwhile, and enlarges the buffer once per round trip.
+#[test]
+fn an_autotuned_window_grows_with_the_data_of_each_round() {
+    let mut r = Receiver::new(1448, Rwnd::Auto(1 << 20), true, &HostSetup::default());
+    r.on_handshake(Time::ZERO, Span::millis(40));
+    r.quick = 0;
+    let mut windows = Vec::new();
+    let mut seq = 0;
+    for round in 0..6_u64 {
+        for _ in 0..10 << round {
+            let now = Time::ZERO + Span::millis(20 + 41 * round);
+            let segment = Segment { sent: now, ..segment(seq) };
+            seq += 1;
+            windows.extend(arrive(&mut r, now, &segment).map(|ack| (ack.una, ack.window)));
+        }
+    }
+    let at = |una: u64| windows.iter().find(|ack| ack.0 == una).map(|ack| ack.1);
+    assert_eq!((at(1), at(2)), (Some(65_535 + 2 * 1448), Some(65_535 + 4 * 1448)));
+    // The first buffer ends the growth; without it every second segment is answered.
+    assert_eq!((at(7), at(8), at(9)), (Some(82_944), None, Some(82_944)));
+    // The first of the third round sees 20 segments in the second, and each window is three times what is in flight, or more.
+    assert!(at(31 + 19).is_some_and(|window| window > 120_000), "{windows:?}");
+    assert_eq!(windows.last().map(|ack| ack.1), Some(1 << 20));
+}
