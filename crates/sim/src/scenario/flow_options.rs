@@ -186,7 +186,7 @@ flow_options! {
     links: (u32, u32) = "FIRST..LAST", links, |(first, last)| format!("{first}..{last}");
     example "bbr1,links=1..1";
 
-    /// DSCP of its packets, by which cake chooses their tin (0)
+    /// DSCP of its packets, by which cake chooses their tin and fq their band (0)
     dscp: Dscp = "EF|VA|LE|CS0…CS7|AF11…AF43|0…63", str::parse, Dscp::to_string;
     example "bbr1,dscp=EF";
 
