@@ -152,6 +152,10 @@ fn every_retransmission_beyond_the_drops_is_spurious() {
     let result = engine::run(&setup).result;
     let flow = &result.flows[0];
     let retransmits = (flow.retransmit_ratio * result.packets as f64).round() as u64;
-    assert!(flow.fct_s.is_some() && retransmits > result.bottleneck.drops + 20, "{retransmits} {:?}", result.bottleneck);
+    assert!(
+        flow.fct_s.is_some() && retransmits > result.bottleneck.drops + 20,
+        "{retransmits} {:?}",
+        result.bottleneck
+    );
     assert_eq!(flow.spurious_retransmits, retransmits - result.bottleneck.drops);
 }

@@ -326,7 +326,13 @@ mod tests {
         }
         let order = take(&mut fq, at(0), 5000, &mut tally);
         let of = |flow| order.iter().filter(|one| **one == flow).count() as f64;
-        assert!((of(2) / of(3) - 3.0).abs() < 0.1 && (of(3) / of(1) - 3.0).abs() < 0.3, "{} {} {}", of(1), of(2), of(3));
+        assert!(
+            (of(2) / of(3) - 3.0).abs() < 0.1 && (of(3) / of(1) - 3.0).abs() < 0.3,
+            "{} {} {}",
+            of(1),
+            of(2),
+            of(3)
+        );
     }
 
     #[test]

@@ -96,7 +96,7 @@ impl Sender {
         if self.super_end < self.app.written && self.super_end - self.next_bytes <= room_bytes {
             return false;
         }
-        let share = window_room.min(u64::from(cwnd) * u64::from(self.mss)) / u64::from(TSO_WIN_DIVISOR);
+        let share = self.window.min(u64::from(cwnd) * u64::from(self.mss)) / u64::from(TSO_WIN_DIVISOR);
         if room_bytes >= share || self.board.packets_out() == 0 {
             return false;
         }
@@ -107,7 +107,10 @@ impl Sender {
         if (head + srtt).since(now) > soon {
             return false;
         }
-        *limited |= room <= (window_room / u64::from(self.mss)).min(u64::from(u32::MAX)) as u32;
+        // Neither window is the limit if both have room for all that is written.
+        let cwnd_room = u64::from(room) * u64::from(self.mss);
+        let head_bytes = self.super_end.min(self.app.written) - self.next_bytes;
+        *limited |= cwnd_room < window_room && cwnd_room <= head_bytes;
         true
     }
 

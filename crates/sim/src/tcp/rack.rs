@@ -76,6 +76,13 @@ impl Rack {
         self.reordering = self.reordering.max(u32::try_from(extent).unwrap_or(u32::MAX).min(300));
     }
 
+    /// Handles a timeout with this many segments SACKed: from three on, the reordering extent is no longer believed.
+    pub fn on_timeout(&mut self, sacked_out: u32) {
+        if sacked_out >= REORDERING {
+            self.reordering = self.reordering.min(REORDERING);
+        }
+    }
+
     /// True if [`Self::update_window`] would change anything.
     pub const fn is_window_due(&self) -> bool {
         self.dsack_seen || self.persist == 0 && self.steps > 1

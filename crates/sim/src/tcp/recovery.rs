@@ -292,11 +292,13 @@ impl Sender {
         seen.advanced = true;
         self.retransmits_in_row = 0;
         let mut newest = None;
+        // Lowest of the once-sent segments, of which one below an earlier SACK was late.
+        let mut lowest = None;
         while self.board.una < una {
             let (segments, bytes, first_us) = self.board.pop_plain(una);
             if segments == 0 {
                 if !self.take_sacked(una, seen) {
-                    self.take_marked(ack.ts_echo, highest, seen, &mut newest, batch);
+                    self.take_marked(ack.ts_echo, &mut lowest, seen, &mut newest, batch);
                 }
                 continue;
             }
@@ -311,9 +313,7 @@ impl Sender {
             seen.short_only = u32::from(last.len) < self.mss && seen.acked == 1;
             widen(&mut seen.acked_sent, first_us, last_us);
             seen.original |= first < self.high_seq;
-            if first < highest {
-                self.rack.on_reordering(highest - first);
-            }
+            lowest = lowest.or(Some(first));
             batch.delivered_run(segments, bytes, &last.token, seq);
             if newest.is_none_or(|(sent, _, _)| last_us >= sent) {
                 newest = Some((last_us, seq, false));
@@ -321,6 +321,9 @@ impl Sender {
         }
         if let Some((sent_us, seq, is_retransmit)) = newest {
             self.rack.advance(now, sent_us, seq, is_retransmit, self.min_rtt_us);
+        }
+        if lowest.is_some_and(|lowest| lowest < highest) {
+            self.check_reordering(lowest);
         }
         self.board.trim_log();
     }
@@ -343,7 +346,7 @@ impl Sender {
     fn take_marked(
         &mut self,
         ts_echo: Time,
-        highest: u64,
+        lowest: &mut Option<u64>,
         seen: &mut AckFlags,
         newest: &mut Option<(u64, u64, bool)>,
         batch: &mut AckBatch,
@@ -361,9 +364,7 @@ impl Sender {
         } else {
             widen(&mut seen.acked_sent, sent_us, sent_us);
             seen.original |= seq < self.high_seq;
-            if seq < highest {
-                self.rack.on_reordering(highest - seq);
-            }
+            *lowest = lowest.or(Some(seq));
         }
         batch.delivered_run(1, record.len.into(), &record.token, seq);
         // An echo older than the retransmission answers the original, so the retransmission is no evidence of loss.
@@ -549,7 +550,7 @@ impl Sender {
                 return;
             }
             if self.board.next > self.high_seq {
-                if seen.sacked > 0 || !seen.advanced {
+                if seen.sacked > 0 || !seen.advanced && !seen.dsack {
                     self.frto = false; // the loss was real
                 }
             } else if seen.advanced && !recovered {

@@ -209,6 +209,11 @@ impl Sender {
             self.init_undo();
             self.undo_restores = true;
         }
+        // Later segments arrived, so this was a loss, not reordering.
+        // spec: Linux tcp_enter_loss
+        if state <= CaState::Disorder {
+            self.rack.on_timeout(self.board.sacked_out);
+        }
         self.queue_cwr();
         self.mark_timed_out(now);
         self.stats.rto += 1;

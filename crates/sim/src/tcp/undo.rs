@@ -101,7 +101,7 @@ impl Sender {
             return true;
         }
         self.forget_retrans_stamp();
-        self.unmark_all_lost();
+        self.unmark_all_lost(false);
         self.undo(now);
         self.keep_open();
         false
@@ -109,26 +109,26 @@ impl Sender {
 
     // spec: Linux tcp_try_undo_loss
     pub(super) fn undo_loss(&mut self, now: Time) {
-        self.unmark_all_lost();
+        self.unmark_all_lost(true);
         self.undo(now);
         self.retransmits_in_row = 0;
         self.frto = false;
         self.cc.on_ca_state(CaState::Open);
     }
 
-    fn unmark_all_lost(&mut self) {
+    /// Clears all loss marks. RACK judges the transmissions that a timeout marked again, but not those that it marked itself.
+    // spec: Linux tcp_undo_cwnd_reduction, tcp_rack_detect_loss (list_del_init)
+    fn unmark_all_lost(&mut self, by_timeout: bool) {
         if self.board.lost_out == 0 {
             return;
         }
-        let unmarked = self.board.una..self.board.next;
-        for seq in unmarked {
-            if self.board.peek(seq).flags & (flag::LOST | flag::RETRANS) == flag::LOST {
-                // Its transmission left the log when it was marked, so it is put back for loss detection.
+        for seq in self.board.una..self.board.next {
+            let waits = self.board.peek(seq).flags & (flag::LOST | flag::RETRANS) == flag::LOST;
+            self.board.unmark_lost(seq);
+            if waits && by_timeout {
+                // Its transmission left the log while it was marked.
                 let sent_us = self.token(seq).send_time().as_micros();
-                self.board.unmark_lost(seq);
                 self.board.relog(seq, sent_us);
-            } else {
-                self.board.unmark_lost(seq);
             }
         }
     }
@@ -159,6 +159,12 @@ mod tests {
         sender.on_syn_ack(at(100), &setup, Time::ZERO, &mut out);
         out.clear();
         (sender, out)
+    }
+
+    impl Sender {
+        fn is_logged(&self, seq: u64) -> bool {
+            self.board.sent_log.iter().any(|entry| entry.0 == seq)
+        }
     }
 
     /// An ACK up to `una` whose SACK block ends at `sacked` and leaves out segment `una` alone.
@@ -302,5 +308,51 @@ mod tests {
             sender.on_ack(due + Span::millis(sacked), &ack(0, sacked, false, at(100)), &mut out);
         }
         assert_eq!((sender.cc.ca_state(), sender.undo_retrans), (CaState::Recovery, 2));
+    }
+
+    /// Linux takes a transmission off RACK's list when RACK marks it, and leaves it there when a timeout does.
+    #[test]
+    fn rack_judges_again_only_what_a_timeout_had_marked() {
+        for by_timeout in [false, true] {
+            let (mut sender, mut out) = sender("reno");
+            for sacked in 5..10 {
+                let mut ack = ack(0, sacked, false, at(100));
+                ack.sack[0].0 = 4;
+                sender.on_ack(at(200), &ack, &mut out);
+            }
+            let waits = sender.board.next_pending().expect("more are lost than PRR lets leave");
+            sender.unmark_all_lost(by_timeout);
+            assert_eq!((sender.board.lost_out, sender.is_logged(waits)), (0, by_timeout));
+        }
+    }
+
+    /// RFC 5682 needs a duplicate ACK for a segment in flight; a DSACK reports one that has left.
+    #[test]
+    fn a_dsack_does_not_end_the_test_of_a_spurious_timeout() {
+        for dsack in [None, Some(0)] {
+            let (mut sender, mut out) = sender("reno");
+            while sender.stats.rto == 0 {
+                let (due, kind) = (sender.timer.at, sender.timer.kind);
+                sender.on_timer(due, kind, &mut out);
+            }
+            let now = sender.retrans_stamp.unwrap() + Span::millis(100);
+            sender.on_ack(now, &ack(1, 1, false, now), &mut out);
+            assert!(sender.frto && sender.board.next > 10, "two new segments decide");
+            sender.on_ack(now + Span::millis(1), &AckPacket { dsack, ..ack(1, 1, false, now) }, &mut out);
+            assert_eq!(sender.frto, dsack.is_some());
+        }
+    }
+
+    /// The extent reaches to the highest SACK, this ACK's included.
+    #[test]
+    fn a_late_segment_s_extent_counts_to_the_highest_sack() {
+        let (mut sender, mut out) = sender("reno");
+        sender.on_ack(at(200), &ack(0, 3, false, at(100)), &mut out);
+        sender.on_ack(at(201), &ack(3, 9, false, at(100)), &mut out);
+        assert_eq!((sender.rack.reordering_seen, sender.rack.reordering), (true, 9));
+        sender.rack.on_timeout(2);
+        assert_eq!(sender.rack.reordering, 9);
+        sender.rack.on_timeout(3);
+        assert_eq!(sender.rack.reordering, 3);
     }
 }
