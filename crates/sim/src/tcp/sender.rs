@@ -268,7 +268,7 @@ impl Sender {
         init.initial_cwnd = if self.syn_tries > 2 && was_lost { 1 } else { self.initial_cwnd };
         init.srtt = Some(rtt);
         let cc = Controller::new(&setup.algorithm, &init);
-        self.quic = QuicSender::new(setup.host.transport, rtt);
+        self.quic = QuicSender::new(&setup.host, rtt);
         self.cc = if self.quic.is_some() { cc } else { cc.with_host_recovery() };
         self.min_rtt_us = rtt.as_micros();
         self.wstamp = now;

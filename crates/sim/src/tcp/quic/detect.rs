@@ -15,8 +15,8 @@ const PACKET_THRESHOLD: u64 = 3;
 const TIME_THRESHOLD: (u64, u64) = (9, 8);
 /// Resolution of the timers. Source: RFC 9002 §6.1.2, `kGranularity`.
 const GRANULARITY: Span = Span::millis(1);
-/// Longest delay of an ACK. Source: RFC 9000 §18.2, `max_ack_delay`.
-const MAX_ACK_DELAY: Span = Span::millis(25);
+/// Longest delay of an ACK by default. Source: RFC 9000 §18.2, `max_ack_delay`.
+pub(super) const MAX_ACK_DELAY: Span = Span::millis(25);
 /// Probe timeouts in a persistent-congestion period. Source: RFC 9002 §7.6.1, `kPersistentCongestionThreshold`.
 const PERSISTENT: u64 = 3;
 /// Probe timeouts for which a lost packet is remembered. Source: noq-proto 1.4 `drain_lost_packets`, as in msquic.
@@ -33,12 +33,14 @@ pub(super) struct QuicRtt {
     latest: u64,
     smoothed: u64,
     variation: u64,
+    /// Longest delay of an ACK, which the receiver has announced.
+    max_ack_delay: Span,
 }
 
 impl QuicRtt {
     /// Estimate from the handshake.
-    pub(super) const fn first(rtt: Span) -> Self {
-        Self { latest: rtt.as_nanos(), smoothed: rtt.as_nanos(), variation: rtt.as_nanos() / 2 }
+    pub(super) const fn first(rtt: Span, max_ack_delay: Span) -> Self {
+        Self { latest: rtt.as_nanos(), smoothed: rtt.as_nanos(), variation: rtt.as_nanos() / 2, max_ack_delay }
     }
 
     /// Takes a sample. The receiver's delay is not subtracted: at most a packet's time at the bottleneck, except for a lone packet.
@@ -66,7 +68,7 @@ impl QuicRtt {
 
     /// Probe timeout without back-off.
     fn probe_timeout(&self) -> Span {
-        self.probe_base() + MAX_ACK_DELAY
+        self.probe_base() + self.max_ack_delay
     }
 
     /// Time since its sending after which a lost packet is forgotten.
@@ -112,13 +114,15 @@ impl Sender {
     pub(super) fn detect_quic_losses(&mut self, now: Time, by_ack: bool, quic: &mut QuicSender) {
         quic.loss_at = Time::NEVER;
         let Some(largest) = quic.largest_acked else { return };
+        // s2n-quic's timers and thresholds count as reached a little early (`Timestamp::has_elapsed`).
+        let reached = now + quic.early();
         let (loss_delay, mut period) = (quic.rtt.loss_delay(), LostPeriod::default());
         let mut number = quic.settled.max(self.board.una);
         while number < largest {
             let record = *self.board.peek(number);
             if record.flags & (flag::SACKED | flag::LOST) == 0 {
                 let sent = record.token.send_time();
-                match judge(now, sent, largest - number, loss_delay) {
+                match judge(reached, sent, largest - number, loss_delay) {
                     Verdict::Lost => {
                         self.cc.on_lost(now, &Loss::run(&record.token, number, 1, record.len.into()));
                         self.board.mark_lost(number);
@@ -175,6 +179,7 @@ impl Sender {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::setup::{HostSetup, Transport};
 
     fn at(ms: u64) -> Time {
         Time::ZERO + Span::millis(ms)
@@ -182,21 +187,40 @@ mod tests {
 
     #[test]
     fn a_packet_is_lost_once_the_third_after_it_is_acknowledged() {
-        let delay = QuicRtt::first(Span::millis(80)).loss_delay();
+        let delay = QuicRtt::first(Span::millis(80), MAX_ACK_DELAY).loss_delay();
         assert_eq!(judge(at(41), at(1), 2, delay), Verdict::LostAt(at(91)));
         assert_eq!(judge(at(41), at(1), 3, delay), Verdict::Lost);
     }
 
     #[test]
     fn a_packet_is_lost_nine_eighths_of_the_longer_rtt_after_its_sending() {
-        let mut rtt = QuicRtt::first(Span::millis(80));
+        let mut rtt = QuicRtt::first(Span::millis(80), MAX_ACK_DELAY);
         assert_eq!(rtt.loss_delay(), Span::millis(90));
         assert_eq!(judge(at(91), at(1), 1, rtt.loss_delay()), Verdict::Lost);
         rtt.update(Span::millis(160)); // smoothed 90, latest 160
         assert_eq!(rtt.loss_delay(), Span::millis(180));
         rtt.update(Span::millis(16)); // smoothed 80.75
         assert_eq!(rtt.loss_delay(), Span::nanos(80_750_000 / 8 * 9));
-        assert_eq!(QuicRtt::first(Span::micros(10)).loss_delay(), GRANULARITY);
+        assert_eq!(QuicRtt::first(Span::micros(10), MAX_ACK_DELAY).loss_delay(), GRANULARITY);
+    }
+
+    /// On a path of 5 ms s2n-quic takes any packet that the next one overtook for lost.
+    #[test]
+    fn s2n_quic_counts_the_time_threshold_as_reached_a_millisecond_early() {
+        let delay = QuicRtt::first(Span::millis(5), MAX_ACK_DELAY).loss_delay();
+        for (transport, is_lost) in [(Transport::QuicS2n, true), (Transport::QuicQuinn, false)] {
+            let host = HostSetup { transport, ..HostSetup::default() };
+            let quic = QuicSender::new(&host, Span::millis(5)).unwrap();
+            assert_eq!(judge(at(5) + quic.early(), at(0), 1, delay) == Verdict::Lost, is_lost);
+        }
+    }
+
+    #[test]
+    fn the_probe_timeout_waits_for_the_delay_that_the_receiver_announced() {
+        for delay in [MAX_ACK_DELAY, Span::millis(100)] {
+            let rtt = QuicRtt::first(Span::millis(20), delay);
+            assert_eq!(rtt.probe_timeout(), Span::millis(20 + 40) + delay);
+        }
     }
 
     #[test]

@@ -15,8 +15,8 @@ use bbrlab_core::{AckBatch, AckInfo, Rate, Sent, Span, Time};
 use super::packet::{AckPacket, Segment, mark};
 use super::scoreboard::flag;
 use super::sender::Sender;
-use crate::setup::Transport;
-use detect::QuicRtt;
+use crate::setup::{HostSetup, Transport};
+use detect::{MAX_ACK_DELAY, QuicRtt};
 pub(super) use receiver::QuicReceiver;
 
 /// Share of the window that a sender without a rate of its own sends in an RTT: 5/4. Source: RFC 9002 §7.7.
@@ -88,7 +88,10 @@ impl NextData {
 
 impl QuicSender {
     /// State after a handshake over this RTT; `None` for TCP.
-    pub(super) fn new(transport: Transport, rtt: Span) -> Option<Box<Self>> {
+    pub(super) fn new(host: &HostSetup, rtt: Span) -> Option<Box<Self>> {
+        let transport = host.transport;
+        let rule = host.ack.or(transport.ack());
+        let max_ack_delay = rule.map_or(MAX_ACK_DELAY, |rule| rule.delay);
         transport.is_quic().then(|| {
             Box::new(Self {
                 transport,
@@ -99,7 +102,7 @@ impl QuicSender {
                 first_unacked: 0,
                 largest_acked: None,
                 settled: 0,
-                rtt: QuicRtt::first(rtt),
+                rtt: QuicRtt::first(rtt, max_ack_delay),
                 loss_at: Time::NEVER,
                 backoff: 0,
                 probes: 0,
@@ -108,6 +111,11 @@ impl QuicSender {
                 skip_in: MIN_SKIP,
             })
         })
+    }
+
+    /// Time by which a packet may leave early, and a wait end early.
+    const fn early(&self) -> Span {
+        if self.transport.sends_early() { EARLY } else { Span::ZERO }
     }
 
     /// Counts anew until the next skipped number, when a timer expires after the last one is verified. Without a timer in between, the
@@ -301,8 +309,7 @@ impl Sender {
 
     /// True if the pacer holds the next packet; it then sets the time of the next call.
     fn waits_for_pacer(&mut self, now: Time, quic: &QuicSender) -> bool {
-        let early = if quic.transport.sends_early() { EARLY } else { Span::ZERO };
-        let waits = self.wstamp > now + early;
+        let waits = self.wstamp > now + quic.early();
         if waits {
             self.pace_at = self.wstamp;
         }
