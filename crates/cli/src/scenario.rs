@@ -64,6 +64,7 @@ fn set_path(sourced: &mut ScenarioFile, path: &Path) -> Result<(), Error> {
 fn path_keys(path: &Path, shown: &str) -> Result<Vec<(String, String)>, Error> {
     if inputs::is_capture(path) {
         let paths = command::path::read(path)?;
+        command::path::check_place(&paths, shown)?;
         let largest = paths.paths.iter().find(|one| one.is_path()).ok_or_else(|| no_path(shown))?;
         return Ok(largest.keys().into_iter().map(|(key, text)| (key.to_owned(), text)).collect());
     }

@@ -71,6 +71,12 @@ pub enum Error {
         /// UDP among them.
         udp: u64,
     },
+    /// A capture of too few bytes of each packet.
+    #[error("{} cut within the headers; capture 128 bytes of each packet", are(*.0))]
+    CutHeaders(u64),
+    /// A capture of packets in an encapsulation.
+    #[error("{} in an encapsulation that is not read; capture inside of it", are(*.0))]
+    Tunnelled(u64),
     /// A capture of one direction.
     #[error("it holds one direction only, data without ACKs or ACKs without data; capture both")]
     OneDirection,
@@ -559,6 +565,10 @@ fn summary_classes(classes: &str) -> String {
         return "a summary was made without --classes; make it again with them, or leave them out here".to_owned();
     }
     format!("a summary has the classes {classes}; pass --classes with the file that it was made with")
+}
+
+fn are(packets: u64) -> String {
+    format!("{} {}", counted(packets, "packet"), if packets == 1 { "is" } else { "are" })
 }
 
 fn has(packets: u64) -> String {

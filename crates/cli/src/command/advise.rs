@@ -230,8 +230,9 @@ fn request(args: &AdviseArgs) -> Result<Request, Error> {
             return Err(Error::Rule { place: "--watch", rule: "it goes with --from live; leave it out" });
         }
         Some(path) if inputs::is_capture(path) => {
-            let paths = super::path::read(path)?.paths;
-            let connections: Vec<_> = paths.iter().map(|one| one.connection()).collect();
+            let paths = super::path::read(path)?;
+            super::path::check_place(&paths, &inputs::name(path))?;
+            let connections: Vec<_> = paths.paths.iter().map(|one| one.connection()).collect();
             Some((inputs::name(path), measured::evidence(&connections)))
         }
         Some(path) => {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use bbrlab_stats::number::{ms, percent, rate, seconds};
 use bbrlab_stats::plural::counted;
-use bbrlab_study::capture::{Estimate, Paths};
+use bbrlab_study::capture::{Estimate, Paths, Vantage};
 use clap::Args;
 use serde_json::json;
 
@@ -87,6 +87,16 @@ pub fn read(file: &Path) -> Result<Paths, Error> {
     bbrlab_study::capture::read(from).map_err(Error::at(inputs::name(file)))
 }
 
+/// Refuses a capture without a path whose largest connection was recorded at the receiver.
+pub fn check_place(paths: &Paths, file: &str) -> Result<(), Error> {
+    let is_at_receiver = paths.paths.first().is_some_and(|one| one.vantage == Vantage::Receiver);
+    if is_at_receiver && !paths.paths.iter().any(Estimate::is_path) {
+        let rule = "it was recorded at the receiver of the data, which shows no path; record at its sender";
+        return Err(Error::FileRule { file: file.to_owned(), rule });
+    }
+    Ok(())
+}
+
 fn document(files: &[(String, Paths)]) -> serde_json::Value {
     let files: Vec<_> = files.iter().map(|(file, paths)| json!({ "file": file, "capture": paths })).collect();
     json!({ "version": env!("CARGO_PKG_VERSION"), "files": files })
@@ -132,7 +142,7 @@ fn table(args: &PathArgs, rows: &[Row<'_>]) -> String {
             format!("{:.1} MB", own.delivered_bytes / 1e6),
             rate(own.goodput_bps),
             own.rate_text(),
-            rtt(|rtt| rtt.base_ms),
+            own.base_text(),
             rtt(|rtt| rtt.p95_ms),
             own.buffer_text(),
             match own.hides_loss() {

@@ -41,6 +41,8 @@ pub struct RttEstimate {
     pub p95_ms: f64,
     /// Largest, ms.
     pub max_ms: f64,
+    /// True if the queue may never have been empty: the base RTT may be smaller.
+    pub is_upper_bound: bool,
     /// Basis.
     pub from: String,
 }

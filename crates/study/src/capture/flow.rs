@@ -1,16 +1,16 @@
 //! One direction of a TCP connection: its data, the ACKs of that data, and the limits of the sender.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use super::headers::{Segment, flag};
-use super::loss::{STEPS_MAX, Step};
+use super::headers::{Options, Segment, flag};
+use super::policer::{STEPS_MAX, Step};
 use super::queue::{Fate, Packet, Queue};
 use super::scoreboard::{Frame, Scoreboard, Unwrapped};
 use super::signals::{AckSignal, Signals};
+use super::sizes::{MTU_MAX, Sizes};
+use super::vantage::Echoes;
 
 /// Segment size if neither the handshake nor a segment shows it. Source: Ethernet with timestamps.
 const MSS_DEFAULT: u64 = 1448;
-/// Largest payload of a frame on the wire without offload. Source: jumbo frames.
-const MTU_MAX: u64 = 9000;
 /// Bytes of a SYN with its headers, as Linux sends it.
 const SYN_BYTES: u64 = 74;
 /// Bytes of TCP options in each segment with timestamps.
@@ -37,6 +37,20 @@ pub struct Announced {
     pub scale: Option<u8>,
     /// True if its SYN was seen.
     pub has_syn: bool,
+    /// True if that SYN was cut before a window scale.
+    pub is_cut: bool,
+}
+
+impl Announced {
+    fn of(options: &Options) -> Self {
+        let is_cut = options.is_cut && options.scale.is_none();
+        Self { mss: options.mss, scale: options.scale, has_syn: true, is_cut }
+    }
+
+    /// True if the scale of the window is known.
+    const fn has_scale(&self) -> bool {
+        self.has_syn && !self.is_cut
+    }
 }
 
 /// Counters of one direction.
@@ -60,6 +74,8 @@ pub struct Counters {
     pub missing: u64,
     /// Bytes seen for the first time below newer ones.
     pub filled: u64,
+    /// Sum of the bytes in flight behind each data packet.
+    pub in_flight: u64,
     /// Largest payload of a frame.
     pub largest: u64,
     /// Time with nothing in flight.
@@ -147,11 +163,17 @@ pub struct Flow {
     pub newest_rtt_ns: Option<u64>,
     /// RTT of the handshake as the capture shows it to this end.
     pub handshake_ns: Option<u64>,
+    /// Least data in flight with a packet just sent, bytes. The capture holds all of it once its first data is acknowledged.
+    pub least_in_flight: Option<u64>,
     /// Window reductions.
     pub reductions: Vec<Reduction>,
     /// Start times of dips in the data in flight.
     pub dips: Vec<u64>,
     has_timestamps: bool,
+    /// Echoes of the receiver's timestamps.
+    pub echoes: Echoes,
+    /// Sizes that show the segment where no SYN does.
+    sizes: Sizes,
     numbers: Unwrapped,
     window: u64,
     window_full_since: Option<u64>,
@@ -162,7 +184,7 @@ pub struct Flow {
 }
 
 impl Flow {
-    /// Segment size: that of both SYNs without the timestamp option, else the largest frame that is no offload's.
+    /// Segment size: that of both SYNs without the timestamp option, else that whose multiples frames and ACKs are.
     pub fn mss(&self) -> u64 {
         let options = if self.has_timestamps { TIMESTAMP_BYTES } else { 0 };
         let announced = self.own.mss.into_iter().chain(self.peer.mss).min().map(u64::from);
@@ -171,8 +193,7 @@ impl Flow {
             // Frames show a smaller MTU on the way, if the largest is full-sized without offload.
             Some(mss) if seen >= mss - options || seen < 500 => mss - options,
             Some(mss) => seen.min(mss - options),
-            None if (1..=MTU_MAX).contains(&seen) => seen,
-            None => MSS_DEFAULT,
+            None => self.sizes.segment().unwrap_or(if (1..=MTU_MAX).contains(&seen) { seen } else { MSS_DEFAULT }),
         }
     }
 
@@ -181,16 +202,35 @@ impl Flow {
         1.0 + self.counters.headers as f64 / self.mss() as f64
     }
 
+    /// Handles a clock set back: no interval spans that time.
+    fn on_clock(&mut self, now_ns: u64, clock: u32) {
+        if self.board.clock == clock {
+            return;
+        }
+        self.board.clock = clock;
+        self.echoes.on_clock();
+        if let Some(signals) = &mut self.signals {
+            signals.on_clock();
+        }
+        if self.first_ns.is_some() && !self.has_no_packets {
+            // A packet of unknown fate: none of the queue's spans holds one.
+            self.queue.on_sent(self.segments, now_ns, 0);
+            self.segments += 1;
+        }
+        (self.emptied_ns, self.window_full_since, self.dip) = (None, None, None);
+    }
+
     /// Handles a packet of the data's sender.
     pub fn on_data(&mut self, now_ns: u64, segment: &Segment) {
+        self.on_clock(now_ns, segment.clock);
         self.has_timestamps |= segment.options.has_timestamp;
         if segment.has(flag::SYN) {
-            let options = segment.options;
-            self.own = Announced { mss: options.mss, scale: options.scale, has_syn: true };
+            self.own = Announced::of(&segment.options);
         }
         if segment.payload == 0 {
             return;
         }
+        self.echoes.on_data(now_ns, segment);
         // A SYN's own number comes before its data.
         let seq = segment.seq.wrapping_add(u32::from(segment.has(flag::SYN)));
         let (from, payload) = (self.numbers.sent(seq), u64::from(segment.payload));
@@ -203,6 +243,7 @@ impl Flow {
         counters.headers = counters.headers.max(segment.headers.into());
         counters.marks += u64::from(segment.is_marked);
         self.first_ns.get_or_insert(now_ns);
+        self.count_size(payload);
         if let Some(since) = self.emptied_ns.take() {
             let idle = now_ns.saturating_sub(since);
             let idle = if idle >= IDLE_NS { idle } else { 0 };
@@ -220,11 +261,22 @@ impl Flow {
         }
         self.settle(false);
         let in_flight = self.board.in_flight();
+        self.counters.in_flight = self.counters.in_flight.saturating_add(in_flight);
+        if self.counters.acks > 0 {
+            self.least_in_flight = Some(self.least_in_flight.map_or(in_flight, |least| least.min(in_flight)));
+        }
         if let Some(recovery) = self.recovery.as_mut().filter(|recovery| recovery.has_ended) {
             recovery.after = recovery.after.max(in_flight);
         }
         self.watch_window(now_ns);
         self.watch_dip(now_ns);
+    }
+
+    /// Counts the size of a frame, an ACK's step or a block, if no SYN shows that of a segment.
+    fn count_size(&mut self, size: u64) {
+        if self.own.mss.or(self.peer.mss).is_none() {
+            self.sizes.add(size);
+        }
     }
 
     /// Records the RTT of the handshake.
@@ -294,13 +346,14 @@ impl Flow {
 
     /// Handles a packet of the data's receiver.
     pub fn on_ack(&mut self, now_ns: u64, segment: &Segment) {
+        self.on_clock(now_ns, segment.clock);
         if segment.has(flag::SYN) {
-            let options = segment.options;
-            self.peer = Announced { mss: options.mss, scale: options.scale, has_syn: true };
+            self.peer = Announced::of(&segment.options);
         }
         if !segment.has(flag::ACK) {
             return;
         }
+        self.echoes.on_ack(now_ns, segment);
         let scale = match (self.own.has_syn, self.own.scale, self.peer.scale) {
             // Both ends must offer scaling; a SYN's own window is never scaled.
             (true, Some(_), Some(scale)) if !segment.has(flag::SYN) => scale,
@@ -339,6 +392,9 @@ impl Flow {
             self.queue.on_ack(rtt.number, now_ns);
         }
         self.settle(false);
+        if ack > una {
+            self.count_size(ack - una);
+        }
         if ack > una && self.board.una == self.board.next {
             self.emptied_ns = Some(now_ns);
         }
@@ -376,11 +432,15 @@ impl Flow {
         self.recovery = None;
     }
 
+    /// True if the receive window is known: both SYNs show its scale.
+    pub const fn has_window(&self) -> bool {
+        self.own.has_scale() && self.peer.has_scale()
+    }
+
     /// Accounts for the time in which the receive window has no room for a segment.
     fn watch_window(&mut self, now_ns: u64) {
         let out = self.board.next.saturating_sub(self.board.una);
-        // Without the SYNs the scale of the window is unknown.
-        let is_full = self.own.has_syn && self.peer.has_syn && out > 0 && out + self.mss() > self.window;
+        let is_full = self.has_window() && out > 0 && out + self.mss() > self.window;
         match (is_full, self.window_full_since) {
             (true, None) => self.window_full_since = Some(now_ns),
             (false, Some(since)) => {

@@ -14,6 +14,8 @@ const PAYLOAD_MAX: u32 = 1 << 20;
 const PROTOCOL_TCP: u8 = 6;
 const PROTOCOL_UDP: u8 = 17;
 const PROTOCOL_FRAGMENT: u8 = 44;
+/// IP in IP, GRE, ESP, AH: an encapsulation that is not read.
+const TUNNELS: [u8; 5] = [4, 41, 47, 50, 51];
 
 /// TCP flags used here.
 pub mod flag {
@@ -26,7 +28,7 @@ pub mod flag {
 /// Link layer of an interface, by its number in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Link {
-    /// Ethernet II, with VLAN tags.
+    /// Ethernet II, with VLAN tags and PPPoE.
     Ethernet,
     /// IP without a link layer.
     Raw,
@@ -52,29 +54,45 @@ impl Link {
         }
     }
 
-    /// Returns the offset of the IP header.
-    fn ip_offset(self, frame: &[u8]) -> Option<usize> {
+    /// Finds the IP header; none if too few bytes are there.
+    fn network(self, frame: &[u8]) -> Option<Network> {
         match self {
-            Self::Raw => Some(0),
-            Self::Loopback => Some(4),
-            Self::Cooked => is_ip(word(frame, 14)?).then_some(16),
-            Self::Cooked2 => is_ip(word(frame, 0)?).then_some(20),
-            Self::Ethernet => {
-                let mut at = 12;
-                for _ in 0..NESTED_MAX {
-                    match word(frame, at)? {
-                        0x8100 | 0x88a8 | 0x9100 => at += 4,
-                        kind => return is_ip(kind).then_some(at + 2),
-                    }
-                }
-                None
-            }
+            Self::Raw => Some(Network::Ip(0)),
+            Self::Loopback => Some(Network::Ip(4)),
+            Self::Cooked => behind(frame, word(frame, 14)?, 16),
+            Self::Cooked2 => behind(frame, word(frame, 0)?, 20),
+            Self::Ethernet => behind(frame, word(frame, 12)?, 14),
         }
     }
 }
 
-const fn is_ip(ether_type: u16) -> bool {
-    matches!(ether_type, 0x0800 | 0x86dd)
+/// Contents of a link layer's frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Network {
+    /// An IP header at this offset.
+    Ip(usize),
+    /// An encapsulation that is not read.
+    Tunnel,
+    Other,
+}
+
+/// Finds the IP header behind VLAN tags and PPPoE, from an EtherType and the offset of what it names.
+fn behind(frame: &[u8], mut ether_type: u16, mut next: usize) -> Option<Network> {
+    for _ in 0..NESTED_MAX {
+        match ether_type {
+            0x0800 | 0x86dd => return Some(Network::Ip(next)),
+            0x8100 | 0x88a8 | 0x9100 => (ether_type, next) = (word(frame, next + 2)?, next + 4),
+            // spec: RFC 2516 4
+            0x8864 => {
+                let is_ip = matches!(word(frame, next + 6)?, 0x0021 | 0x0057);
+                return Some(if is_ip { Network::Ip(next + 8) } else { Network::Other });
+            }
+            // MPLS, and provider backbone bridges.
+            0x8847 | 0x8848 | 0x88e7 => return Some(Network::Tunnel),
+            _ => return Some(Network::Other),
+        }
+    }
+    Some(Network::Tunnel)
 }
 
 /// Contents of a frame.
@@ -84,7 +102,11 @@ pub enum Frame {
     Tcp(Segment),
     /// A UDP datagram.
     Udp(Datagram),
-    /// Anything else: another protocol, a later fragment, too few bytes.
+    /// An encapsulation that is not read.
+    Tunnel,
+    /// A frame cut within the headers.
+    Cut,
+    /// Anything else: another protocol, a later fragment.
     Other,
 }
 
@@ -124,6 +146,10 @@ pub struct Segment {
     pub headers: u32,
     /// True if it is marked as congestion experienced.
     pub is_marked: bool,
+    /// Identification of the IPv4 header; 0 if there is none.
+    pub id: u16,
+    /// Number of times that the file's clock was set back before it.
+    pub clock: u32,
     /// Options.
     pub options: Options,
 }
@@ -137,6 +163,10 @@ pub struct Options {
     pub scale: Option<u8>,
     /// True if there is a timestamp.
     pub has_timestamp: bool,
+    /// Timestamp: value and echo.
+    pub timestamp: Option<(u32, u32)>,
+    /// True if the capture does not hold all options.
+    pub is_cut: bool,
     /// SACK blocks: first byte, and one past the last.
     pub sack: [(u32, u32); BLOCKS_MAX],
     /// Number of SACK blocks.
@@ -171,7 +201,14 @@ fn long(bytes: &[u8], at: usize) -> Option<u32> {
 
 /// Decodes a frame of `length` bytes on the wire; the capture may hold only its beginning.
 pub fn decode(link: Link, frame: &[u8], length: u32) -> Frame {
-    link.ip_offset(frame).and_then(|at| ip(frame, at, length)).unwrap_or(Frame::Other)
+    let found = match link.network(frame) {
+        Some(Network::Ip(at)) => ip(frame, at, length),
+        Some(Network::Tunnel) => Some(Frame::Tunnel),
+        Some(Network::Other) => Some(Frame::Other),
+        None => None,
+    };
+    let is_cut = frame.len() < length as usize;
+    found.unwrap_or(if is_cut { Frame::Cut } else { Frame::Other })
 }
 
 /// IP header: addresses, protocol, offset of the next header, and end of the packet if the header has it.
@@ -182,6 +219,7 @@ struct Ip {
     next: usize,
     end: Option<usize>,
     ecn: u8,
+    id: u16,
 }
 
 fn ip(frame: &[u8], at: usize, length: u32) -> Option<Frame> {
@@ -193,26 +231,29 @@ fn ip(frame: &[u8], at: usize, length: u32) -> Option<Frame> {
     match header.protocol {
         PROTOCOL_UDP => udp(frame, &header).map(Frame::Udp),
         PROTOCOL_TCP => tcp(frame, &header, length).map(Frame::Tcp),
-        _ => None,
+        protocol if TUNNELS.contains(&protocol) => Some(Frame::Tunnel),
+        _ => Some(Frame::Other),
     }
 }
 
 fn ipv4(frame: &[u8], at: usize) -> Option<Ip> {
     let size = usize::from(byte(frame, at)? & 15) * 4;
-    // A later fragment has no TCP header.
-    if size < 20 || word(frame, at + 6)? & 0x1fff != 0 {
+    if size < 20 {
         return None;
     }
+    // A later fragment has no TCP header.
+    let is_fragment = word(frame, at + 6)? & 0x1fff != 0;
     let address = |at| Some(IpAddr::V4(Ipv4Addr::from_bits(long(frame, at)?)));
     // A segment that offload has yet to split has the length 0 if it exceeds the field.
     let total = usize::from(word(frame, at + 2)?);
     Some(Ip {
         from: address(at + 12)?,
         to: address(at + 16)?,
-        protocol: byte(frame, at + 9)?,
+        protocol: if is_fragment { PROTOCOL_FRAGMENT } else { byte(frame, at + 9)? },
         next: at + size,
         end: (total >= size).then_some(at + total),
         ecn: byte(frame, at + 1)? & 3,
+        id: word(frame, at + 4)?,
     })
 }
 
@@ -231,12 +272,11 @@ fn ipv6(frame: &[u8], at: usize) -> Option<Ip> {
                 protocol = byte(frame, next)?;
                 next += (usize::from(byte(frame, next + 1)?) + 1) * 8;
             }
-            PROTOCOL_FRAGMENT => return None,
             _ => break,
         }
     }
     let end = (payload > 0).then_some(at + 40 + payload);
-    Some(Ip { from, to, protocol, next, end, ecn: byte(frame, at + 1)? >> 4 & 3 })
+    Some(Ip { from, to, protocol, next, end, ecn: byte(frame, at + 1)? >> 4 & 3, id: 0 })
 }
 
 fn udp(frame: &[u8], ip: &Ip) -> Option<Datagram> {
@@ -271,7 +311,9 @@ fn tcp(frame: &[u8], ip: &Ip, length: u32) -> Option<Segment> {
         payload,
         headers: u32::try_from(data).ok()?,
         is_marked: ip.ecn == 3,
-        options: options(frame.get(at + 20..have).unwrap_or_default()),
+        id: ip.id,
+        clock: 0,
+        options: Options { is_cut: have < data, ..options(frame.get(at + 20..have).unwrap_or_default()) },
     })
 }
 
@@ -287,11 +329,12 @@ fn options(mut bytes: &[u8]) -> Options {
         }
         // Kind and length are two bytes of the option itself.
         let Some(size) = rest.first().map(|size| usize::from(*size)).filter(|size| *size >= 2) else { break };
+        found.has_timestamp |= (kind, size) == (8, 10);
         let Some(value) = bytes.get(2..size) else { break };
         match (kind, value.len()) {
             (2, 2) => found.mss = word(value, 0),
             (3, 1) => found.scale = byte(value, 0).map(|scale| scale.min(14)),
-            (8, 8) => found.has_timestamp = true,
+            (8, 8) => found.timestamp = long(value, 0).zip(long(value, 4)),
             (5, _) => {
                 let blocks = value.chunks_exact(8).filter_map(|block| long(block, 0).zip(long(block, 4)));
                 for block in blocks.take(BLOCKS_MAX) {

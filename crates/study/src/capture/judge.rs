@@ -18,6 +18,8 @@ const SPREAD: f64 = 0.75;
 /// Smallest number of ACKs and of segments of spread data. Ours.
 const SPREAD_ACKS: u64 = 5;
 const SPREAD_SEGMENTS: f64 = 8.0;
+/// Share of what a busy link serves in an RTT, below which it was idle at times. Ours: ACKs are held back, and sizes vary.
+const IDLE_SHARE: f64 = 0.85;
 /// Segments that busy chunks must hold for the rate to be the link's. Ours.
 const BUSY_SEGMENTS: f64 = 40.0;
 /// Refinements of rate, base RTT and busy chunks by each other. Ours: three leave nothing to change.
@@ -97,6 +99,12 @@ fn is_busy(chunk: &Chunk, base_s: f64, serialisation_s: f64, mss: f64) -> bool {
         && chunk.bytes as f64 >= SPREAD_SEGMENTS * mss
         && (chunk.sent_span_ns as f64) < SPREAD * chunk.span_ns() as f64;
     waited >= enough || is_spread
+}
+
+/// True if the queue was empty at some time: less was in flight than a busy link serves in the smallest RTT.
+pub fn is_seen_empty(flow: &Flow, link: &Link) -> bool {
+    let served = link.rate * (link.base_s + link.serialisation_s);
+    flow.least_in_flight.is_some_and(|least| (least as f64) < IDLE_SHARE * served)
 }
 
 /// Estimates the link's rate and the base RTT together: each corrects the other.
@@ -197,6 +205,7 @@ pub fn rtt(signals: &Signals, link: &Link) -> Option<RttEstimate> {
         p50_ms: ms(all.value_at_quantile(0.5)),
         p95_ms: ms(all.value_at_quantile(0.95)),
         max_ms: ms(all.max()),
+        is_upper_bound: false,
         from: if link.is_lower_bound {
             "the smallest RTT; serialisation is not subtracted, as the link's rate is unknown".to_owned()
         } else {

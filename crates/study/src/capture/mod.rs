@@ -10,23 +10,31 @@ mod judge;
 pub mod logs;
 mod loss;
 mod packets;
+mod policer;
 mod qlog;
 mod queue;
 pub mod result;
 mod scoreboard;
 mod signals;
+mod sizes;
 mod spin;
+mod stream;
 mod table;
 mod text;
+mod vantage;
 mod verdict;
 
+#[cfg(test)]
+mod irregular;
 #[cfg(test)]
 mod tests;
 
 use std::io::Read;
 
-use headers::Frame;
+use bbrlab_stats::plural::counted;
+
 use spin::QuicTable;
+use stream::Packet;
 use table::Table;
 
 pub use estimate::{
@@ -50,18 +58,6 @@ pub struct Paths {
     pub notes: Vec<String>,
     /// Packets read.
     pub packets: u64,
-}
-
-/// Counts of a capture's packets.
-#[derive(Clone, Copy, Debug, Default)]
-struct Counts {
-    packets: u64,
-    tcp: u64,
-    udp: u64,
-    unsupported: u64,
-    first_ns: Option<u64>,
-    /// True if two packets have different times.
-    has_time: bool,
 }
 
 /// True if a file with these first bytes is a capture, pcap or pcapng, and no text.
@@ -94,31 +90,16 @@ pub fn read(mut from: impl Read + Send) -> Result<Paths> {
 
 /// Reads the packets of a capture.
 fn packets_of(from: impl Read + Send) -> Result<Paths> {
-    let (mut table, mut quic, mut counts) = (Table::default(), QuicTable::default(), Counts::default());
-    let end = packets::read(from, |captured| {
-        counts.packets += 1;
-        let first = *counts.first_ns.get_or_insert(captured.t_ns);
-        counts.has_time |= first != captured.t_ns;
-        let Some(link) = captured.link else {
-            counts.unsupported += 1;
-            return;
-        };
-        match headers::decode(link, captured.bytes, captured.length) {
-            Frame::Tcp(segment) => {
-                counts.tcp += 1;
-                table.on_segment(captured.t_ns, &segment);
-            }
-            Frame::Udp(datagram) => {
-                counts.udp += 1;
-                quic.on_datagram(captured.t_ns, &datagram);
-            }
-            Frame::Other => {}
-        }
+    let (mut table, mut quic) = (Table::default(), QuicTable::default());
+    let counts = stream::read(from, |t_ns, packet| match packet {
+        Packet::Tcp(segment) => table.on_segment(t_ns, &segment),
+        Packet::Udp(datagram) => quic.on_datagram(t_ns, &datagram),
     })?;
     let origin_ns = counts.first_ns.unwrap_or(0);
+    let left_out_quic = quic.left_out();
     let (quic_packets, spinning) = quic.finish(origin_ns);
     if spinning.is_empty() {
-        check(&counts, &end)?;
+        stream::check(&counts)?;
     }
     let left_out = table.left_out;
     let connections = table.finish();
@@ -127,40 +108,31 @@ fn packets_of(from: impl Read + Send) -> Result<Paths> {
     if paths.is_empty() {
         return Err(nothing(&connections));
     }
-    let mut notes = Vec::new();
-    if let Some(at) = end.cut_at {
-        notes.push(format!("the file is cut off or damaged at byte {at}; it was read up to there"));
-    }
-    if counts.unsupported > 0 {
-        notes.push(format!("{} packets have a link layer that is not read, and are left out", counts.unsupported));
-    }
+    let mut notes = stream::notes(&counts);
     if quic_packets > 0 {
         notes.push(format!("{quic_packets} packets are QUIC: only a spin bit shows something of their paths, the RTT"));
     }
     if counts.udp > quic_packets {
         notes.push(format!("{} packets are UDP, and are left out", counts.udp - quic_packets));
     }
-    if left_out > 0 {
-        notes.push(format!("{left_out} connections that carried little are left out"));
+    if left_out + left_out_quic > 0 {
+        notes.push(format!("{} connections that carried little are left out", left_out + left_out_quic));
+    }
+    let of_one_way = || connections.iter().filter(|one| is_one_way(one));
+    if let Some(bytes) = of_one_way().map(table::Connection::seen).reduce(|sum, bytes| sum + bytes) {
+        let (count, megabytes) = (of_one_way().count() as u64, bytes as f64 / 1e6);
+        let count = counted(count, "connection");
+        notes.push(format!("{count} of one direction only, with {megabytes:.1} MB of data, left out"));
     }
     Ok(Paths { paths, notes, packets: counts.packets })
 }
 
-/// Refuses a capture without usable packets.
-fn check(counts: &Counts, end: &packets::End) -> Result<()> {
-    match *counts {
-        Counts { packets: 0, .. } if end.without_time > 0 => Err(Error::NoTimestamps(end.without_time)),
-        Counts { packets: 0, .. } if end.cut_at.is_some() => Err(Error::CutBeforePackets),
-        Counts { packets: 0, .. } => Err(Error::EmptyCapture),
-        Counts { packets, unsupported, .. } if packets == unsupported => Err(Error::LinkLayer),
-        Counts { tcp: 0, udp, packets, .. } => Err(Error::NoTcp { packets, udp }),
-        Counts { packets, has_time: false, .. } if packets > 1 => Err(Error::NoTimestamps(packets)),
-        _ => Ok(()),
-    }
+/// True if the capture has packets of one end only.
+fn is_one_way(connection: &table::Connection) -> bool {
+    connection.packets.contains(&0)
 }
 
 /// Reason why no connection has an estimate.
 fn nothing(connections: &[table::Connection]) -> Error {
-    let is_one_way = |one: &table::Connection| one.packets.contains(&0);
     if connections.iter().all(is_one_way) { Error::OneDirection } else { Error::NoData }
 }

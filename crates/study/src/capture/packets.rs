@@ -128,6 +128,18 @@ pub fn read(from: impl Read + Send, mut take: impl FnMut(Captured<'_>)) -> Resul
     }
 }
 
+/// Ticks per second of an interface's resolution: a negative power of ten, or of two with the highest bit. One that is
+/// too fine counts as microseconds.
+// spec: draft-ietf-opsawg-pcapng 4.2 if_tsresol
+const fn ticks(resolution: u8) -> u64 {
+    let power = (resolution & 0x7f) as u32;
+    let ticks = if resolution & 0x80 == 0 { 10_u64.checked_pow(power) } else { 1_u64.checked_shl(power) };
+    match ticks {
+        Some(ticks) => ticks,
+        None => 1_000_000,
+    }
+}
+
 impl Section {
     fn block(&mut self, block: &PcapBlockOwned<'_>, take: &mut impl FnMut(Captured<'_>)) {
         match block {
@@ -148,7 +160,7 @@ impl Section {
             PcapBlockOwned::NG(Block::InterfaceDescription(found)) if self.interfaces.len() < INTERFACES_MAX => {
                 self.interfaces.push(Interface {
                     link: Link::of(found.linktype.0),
-                    ticks: found.ts_resolution().unwrap_or(1_000_000),
+                    ticks: ticks(found.if_tsresol),
                     offset_s: found.ts_offset(),
                 });
             }
@@ -165,5 +177,17 @@ impl Section {
             PcapBlockOwned::NG(Block::SimplePacket(_)) => self.end.without_time += 1,
             PcapBlockOwned::NG(_) => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn resolutions_are_powers_of_ten_or_of_two() {
+        let wanted = [(6, 1_000_000), (9, 1_000_000_000), (0x80 | 20, 1 << 20), (0x80 | 30, 1 << 30), (0x80, 1)];
+        wanted.iter().for_each(|&(resolution, per_s)| assert_eq!(ticks(resolution), per_s, "{resolution:#x}"));
+        assert_eq!((ticks(20), ticks(0x80 | 64)), (1_000_000, 1_000_000));
     }
 }

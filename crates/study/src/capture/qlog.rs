@@ -202,7 +202,7 @@ impl Log {
         if number.0 == APPLICATION && self.flow.queue.on_fate(number.1, Fate::Lost(self.last_rtt_ns)) {
             self.settle(false);
         } else {
-            let lost = lost(number.1, sent_ns, self.last_rtt_ns);
+            let lost = lost(number.1, sent_ns, bytes, self.last_rtt_ns);
             self.flow.signals.get_or_insert_default().on_lost(&lost, PACKET);
         }
     }
@@ -215,7 +215,9 @@ impl Log {
             match packet.fate {
                 Fate::Unknown => return,
                 Fate::Lost(before_ns) => {
-                    signals.on_lost(&lost(packet.number, packet.sent_ns, rtt_ns.unwrap_or(before_ns)), PACKET);
+                    let bytes = packet.bytes.saturating_sub(HEADERS);
+                    let rtt_ns = rtt_ns.unwrap_or(before_ns);
+                    signals.on_lost(&lost(packet.number, packet.sent_ns, bytes, rtt_ns), PACKET);
                 }
                 Fate::Arrived => rtt_ns.into_iter().for_each(|rtt_ns| signals.on_passed(rtt_ns)),
             }
@@ -291,7 +293,7 @@ impl Log {
         self.lost_bytes = self.lost_bytes.saturating_sub(bytes);
         self.flow.counters.needless = self.flow.counters.needless.saturating_add(bytes);
         if number.0 != APPLICATION || !self.flow.queue.on_late(number.1) {
-            let Lost { from, to, .. } = lost(number.1, 0, 0);
+            let Lost { from, to, .. } = lost(number.1, 0, 0, 0);
             self.flow.signals.get_or_insert_default().withdraw(from, to, PACKET);
         }
         bytes
@@ -386,9 +388,9 @@ const TAG: u64 = 16;
 const APPLICATION: u8 = 2;
 
 /// A lost packet, with the RTT of the nearest packet before it.
-const fn lost(number: u64, sent_ns: u64, rtt_ns: u64) -> Lost {
+const fn lost(number: u64, sent_ns: u64, bytes: u64, rtt_ns: u64) -> Lost {
     let from = number.saturating_mul(PACKET);
-    Lost { sent_ns, from, to: from.saturating_add(PACKET), before_ns: rtt_ns, after_ns: rtt_ns }
+    Lost { sent_ns, from, to: from.saturating_add(PACKET), bytes, before_ns: rtt_ns, after_ns: rtt_ns }
 }
 
 /// Number space of a packet, or of what it acknowledges.

@@ -8,12 +8,14 @@ use bbrlab_sim::record::result::{self, RunResult};
 use bbrlab_sim::record::summary::{FlowCounts, LinkCounts, RttStats, summarise};
 use bbrlab_sim::setup::{Setup, Traffic};
 
+use super::Vantage;
 use super::bottleneck::{Bottleneck, Passed, UNKNOWN};
 use super::flow::Counters;
-use super::headers::{self, Frame, Segment, flag};
+use super::headers::{Segment, flag};
+use super::stream::{self, Packet};
 use super::table::{CONNECTIONS_MAX, Connection};
-use super::verdict::{self, PACKETS_MIN};
-use super::{Counts, Vantage, check, packets};
+use super::vantage;
+use super::verdict::PACKETS_MIN;
 use crate::{Error, Result};
 
 /// Name of the backend in such a result.
@@ -147,22 +149,13 @@ impl Reader<'_> {
 pub fn result(from: impl Read + Send, setup: &Setup) -> Result<RunResult> {
     let first = setup.flows.iter().map(|flow| flow.start).min().unwrap_or(Time::ZERO);
     let mut reader = Reader { setup, link: Bottleneck::of(setup), first, zero_ns: None, last_ns: 0, seen: Vec::new() };
-    let (mut counts, mut fault) = (Counts::default(), None);
-    let end = packets::read(from, |captured| {
-        counts.packets += 1;
-        let first = *counts.first_ns.get_or_insert(captured.t_ns);
-        counts.has_time |= first != captured.t_ns;
-        match captured.link.map(|link| headers::decode(link, captured.bytes, captured.length)) {
-            Some(Frame::Tcp(segment)) => {
-                counts.tcp += 1;
-                fault = fault.take().or_else(|| reader.on_segment(captured.t_ns, &segment).err());
-            }
-            Some(Frame::Udp(_)) => counts.udp += 1,
-            Some(Frame::Other) => {}
-            None => counts.unsupported += 1,
+    let mut fault = None;
+    let counts = stream::read(from, |t_ns, packet| {
+        if let Packet::Tcp(segment) = packet {
+            fault = fault.take().or_else(|| reader.on_segment(t_ns, &segment).err());
         }
     })?;
-    check(&counts, &end)?;
+    stream::check(&counts)?;
     if let Some(fault) = fault {
         return Err(fault);
     }
@@ -246,7 +239,7 @@ impl Counted {
         let side = usize::from(flows[1].counters.delivered > flows[0].counters.delivered);
         flows[side].finish();
         let flow = &flows[side];
-        if verdict::vantage(&seen.connection.handshake, side, flow) == Vantage::Receiver {
+        if vantage::vantage(&seen.connection.handshake, side, flow).0 == Vantage::Receiver {
             return Err(Error::AtReceiver);
         }
         let tally = std::mem::take(&mut seen.tallies[side]);

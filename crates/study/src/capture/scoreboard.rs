@@ -67,6 +67,8 @@ struct Record {
     to: u64,
     sent_ns: u64,
     frame: Frame,
+    /// Clock of the file at that time.
+    clock: u32,
     /// Sent more than once: an ACK of it gives no RTT (Karn).
     is_again: bool,
     is_sacked: bool,
@@ -131,6 +133,10 @@ pub struct Scoreboard {
     pub arrived: Vec<(u64, u64)>,
     /// Send time and RTT of the last data that left the records.
     front: (u64, u64),
+    /// Clock of the file, counted up where it is set back: RTTs beyond that are none.
+    pub clock: u32,
+    /// Shortest time from data sent once to its ACK, also if it is none.
+    pub least_ns: Option<u64>,
     /// True if records were discarded because they were too many.
     pub has_overrun: bool,
 }
@@ -152,18 +158,8 @@ impl Scoreboard {
             (self.una, self.next) = (from, from);
         }
         let skipped = from.saturating_sub(self.next);
-        if self.records.len() >= RECORDS_MAX {
-            self.forget();
-        }
-        self.records.push_back(Record {
-            from,
-            to,
-            sent_ns: now_ns,
-            frame,
-            is_again: false,
-            is_sacked: false,
-            rtt_ns: 0,
-        });
+        self.has_room();
+        self.records.push_back(self.record(now_ns, frame, from, to));
         self.next = to;
         skipped
     }
@@ -171,7 +167,6 @@ impl Scoreboard {
     /// Discards all records.
     pub fn forget(&mut self) {
         self.records = VecDeque::new();
-        self.has_overrun = true;
         (self.sacked, self.recent) = (0, [(0, 0); RECENT]);
     }
 
@@ -207,13 +202,51 @@ impl Scoreboard {
             }
             let (before_ns, after_ns) = (self.rtt_before(nth), self.rtt_after(nth));
             let Record { sent_ns, from, to, .. } = record;
-            lost(Lost { sent_ns, from, to, before_ns, after_ns }, record.frame);
+            lost(Lost { sent_ns, from, to, bytes, before_ns, after_ns }, record.frame);
             let record = &mut self.records[nth];
             let frame = Frame { number: frame.number_of(from), from, ..frame };
             (record.is_again, record.sent_ns, record.frame) = (true, now_ns, frame);
+            record.clock = self.clock;
         }
         repeated.unseen = (to - from).saturating_sub(known);
+        if repeated.unseen > 0 {
+            self.fill(now_ns, frame, from, to);
+        }
         repeated
+    }
+
+    /// Records the data of a frame below `next` that was not seen before. It may have been sent before, unseen.
+    fn fill(&mut self, now_ns: u64, frame: Frame, from: u64, to: u64) {
+        let (mut from, mut nth) = (from, self.records.partition_point(|record| record.to <= from));
+        while from < to && self.has_room() {
+            let next = self.records.get(nth).map_or((to, to), |record| (record.from.min(to), record.to));
+            if from < next.0 {
+                let own = Frame { number: frame.number_of(from), from, ..frame };
+                let record = Record { is_again: true, ..self.record(now_ns, own, from, next.0) };
+                self.records.insert(nth, record);
+                nth += 1;
+            }
+            (from, nth) = (next.1.max(next.0), nth + 1);
+        }
+    }
+
+    /// Makes room for a record; false if all were discarded for it.
+    fn has_room(&mut self) -> bool {
+        let has_room = self.records.len() < RECORDS_MAX;
+        if !has_room {
+            self.overrun();
+        }
+        has_room
+    }
+
+    /// Discards all records, because they are too many.
+    pub fn overrun(&mut self) {
+        self.has_overrun = true;
+        self.forget();
+    }
+
+    const fn record(&self, sent_ns: u64, frame: Frame, from: u64, to: u64) -> Record {
+        Record { from, to, sent_ns, frame, clock: self.clock, is_again: false, is_sacked: false, rtt_ns: 0 }
     }
 
     /// RTT of the nearest data before record `nth` that arrived; 0 if there is none of that time.
@@ -238,9 +271,10 @@ impl Scoreboard {
     /// Splits the record that contains byte `at`, so that one begins there.
     fn split(&mut self, at: u64) {
         let nth = self.records.partition_point(|record| record.to <= at);
-        if let Some(record) = self.records.get_mut(nth)
-            && record.from < at
-        {
+        if self.records.get(nth).is_none_or(|record| record.from >= at) || !self.has_room() {
+            return;
+        }
+        if let Some(record) = self.records.get_mut(nth) {
             let rest = Record { from: at, ..*record };
             record.to = at;
             self.records.insert(nth + 1, rest);
@@ -261,11 +295,10 @@ impl Scoreboard {
         if ack > self.una {
             self.advance(now_ns, ack, &mut delivered, &mut newest);
         }
-        delivered.rtt = newest.map(|(sent_ns, lead, number)| RttSample {
-            sent_ns,
-            rtt_ns: now_ns.saturating_sub(sent_ns).max(1),
-            lead,
-            number,
+        delivered.rtt = newest.and_then(|(sent_ns, lead, number)| {
+            let rtt_ns = now_ns.saturating_sub(sent_ns);
+            self.least_ns = Some(self.least_ns.map_or(rtt_ns, |least_ns| least_ns.min(rtt_ns)));
+            (rtt_ns > 0).then_some(RttSample { sent_ns, rtt_ns, lead, number })
         });
         delivered
     }
@@ -294,7 +327,7 @@ impl Scoreboard {
         }
         self.split(from);
         self.split(to);
-        let highest = self.overtaker;
+        let (highest, clock) = (self.overtaker, self.clock);
         let first = self.records.partition_point(|record| record.to <= from);
         for record in self.records.range_mut(first..).take_while(|record| record.from < to) {
             if record.is_sacked {
@@ -305,7 +338,7 @@ impl Scoreboard {
             delivered.bytes += bytes;
             self.sacked += bytes;
             self.arrived.push(record.frame.numbers_of(record.from, record.to));
-            record.arrive(now_ns, newest);
+            record.arrive(now_ns, clock, newest);
             record.overtaken(highest, delivered);
         }
     }
@@ -326,7 +359,7 @@ impl Scoreboard {
                 delivered.bytes += bytes;
                 is_ambiguous |= record.is_again;
                 self.arrived.push(record.frame.numbers_of(record.from, record.to));
-                record.arrive(now_ns, &mut own);
+                record.arrive(now_ns, self.clock, &mut own);
                 // Beyond the first hole, data may be unreported because an ACK holds few blocks.
                 if is_first_hole && !is_ambiguous {
                     record.overtaken(highest, delivered);
@@ -343,10 +376,10 @@ impl Scoreboard {
 }
 
 impl Record {
-    /// Notes the arrival of its data, and its RTT if it was sent once.
-    fn arrive(&mut self, now_ns: u64, newest: &mut Newest) {
-        if !self.is_again {
-            self.rtt_ns = now_ns.saturating_sub(self.sent_ns).max(1);
+    /// Notes the arrival of its data, and its RTT if it was sent once and took time by the same clock.
+    fn arrive(&mut self, now_ns: u64, clock: u32, newest: &mut Newest) {
+        if !self.is_again && self.clock == clock && now_ns >= self.sent_ns {
+            self.rtt_ns = now_ns - self.sent_ns;
             let number = self.frame.numbers_of(self.from, self.to).1;
             *newest = (*newest).max(Some((self.sent_ns, self.to - self.frame.from, number)));
         }
@@ -464,6 +497,15 @@ mod tests {
         let mut board = Scoreboard::default();
         for i in 0..3 * RECORDS_MAX as u64 {
             board.send(i, frame(i, 1 + i), 1 + i, 2 + i);
+            assert!(board.len() <= RECORDS_MAX);
+        }
+        assert!(board.has_overrun);
+        let mut board = Scoreboard::default();
+        let frames = RECORDS_MAX as u64 / 2;
+        (0..frames).for_each(|i| _ = board.send(i, frame(i, 1 + 10 * i), 1 + 10 * i, 11 + 10 * i));
+        for i in 0..frames {
+            let from = 4 + 10 * (frames - 1 - i);
+            board.acknowledge(frames + i, 1, [(from, from + 2)].into_iter());
             assert!(board.len() <= RECORDS_MAX);
         }
         assert!(board.has_overrun);

@@ -34,6 +34,8 @@ pub struct Lost {
     pub from: u64,
     /// One past the last byte.
     pub to: u64,
+    /// Bytes of payload.
+    pub bytes: u64,
     /// RTT of the nearest data before it that arrived within a round trip of it; 0 if unknown.
     pub before_ns: u64,
     /// RTT of the nearest data after it that arrived within a round trip of it; 0 if unknown.
@@ -55,6 +57,8 @@ pub struct LossRun {
     pub rtt_ns: u64,
     /// Transmissions lost, as segments.
     pub segments: u64,
+    /// Their bytes.
+    pub bytes: u64,
 }
 
 /// ACKs between two moments, and the data that they acknowledge.
@@ -214,6 +218,8 @@ pub struct Signals {
     runs_seen: u64,
     /// Segments lost, reports of duplicates subtracted.
     pub lost_segments: u64,
+    /// Their bytes.
+    pub lost_bytes: u64,
     /// Bytes over time.
     pub timeline: Timeline,
     /// ACK clusters.
@@ -236,6 +242,7 @@ impl Default for Signals {
             run_stride: 1,
             runs_seen: 0,
             lost_segments: 0,
+            lost_bytes: 0,
             timeline: Timeline::default(),
             clusters: Clusters::default(),
         }
@@ -362,6 +369,11 @@ impl Signals {
         }
     }
 
+    /// Handles a clock set back: the ACKs before it and after it have no common rate.
+    pub fn on_clock(&mut self) {
+        self.chunk = None;
+    }
+
     /// Ends the connection: the last chunk counts too.
     pub fn finish(&mut self) {
         if let Some(chunk) = self.chunk.take() {
@@ -373,6 +385,7 @@ impl Signals {
     pub fn on_lost(&mut self, lost: &Lost, mss: u64) {
         let segments = (lost.to - lost.from).div_ceil(mss.max(1));
         self.lost_segments += segments;
+        self.lost_bytes = self.lost_bytes.saturating_add(lost.bytes);
         self.timeline.lost(lost.sent_ns, lost.to - lost.from);
         let is_alone = lost.before_ns == 0 && lost.after_ns == 0;
         if let Some(last) = self.runs.last_mut()
@@ -382,6 +395,7 @@ impl Signals {
         {
             (last.to, last.last_ns) = (last.to.max(lost.to), lost.sent_ns);
             last.segments += segments;
+            last.bytes = last.bytes.saturating_add(lost.bytes);
             return;
         }
         self.runs_seen += 1;
@@ -390,7 +404,8 @@ impl Signals {
         }
         let rtt_ns = if lost.before_ns > 0 { lost.before_ns } else { lost.after_ns };
         let (first_ns, last_ns) = (lost.sent_ns, lost.sent_ns);
-        self.runs.push(LossRun { first_ns, last_ns, from: lost.from, to: lost.to, rtt_ns, segments });
+        let Lost { from, to, bytes, .. } = *lost;
+        self.runs.push(LossRun { first_ns, last_ns, from, to, rtt_ns, segments, bytes });
         if self.runs.len() >= RUNS_MAX {
             halve(&mut self.runs);
             self.run_stride *= 2;
@@ -405,7 +420,10 @@ impl Signals {
         };
         let run = &mut self.runs[recent + nth];
         let segments = (to - from).div_ceil(mss.max(1)).min(run.segments);
+        let bytes = run.bytes * segments / run.segments.max(1);
         run.segments -= segments;
+        run.bytes -= bytes;
+        self.lost_bytes = self.lost_bytes.saturating_sub(bytes);
         self.lost_segments = self.lost_segments.saturating_sub(segments);
         self.timeline.found(run.first_ns, to - from);
         true
@@ -438,7 +456,8 @@ mod tests {
     #[test]
     fn data_lost_again_belongs_to_its_run_unless_other_data_passed_beside_it() {
         let mut signals = Signals::default();
-        let lost = |sent_ns, from, to, rtt_ns| Lost { sent_ns, from, to, before_ns: rtt_ns, after_ns: 0 };
+        let lost =
+            |sent_ns, from, to, rtt_ns| Lost { sent_ns, from, to, bytes: to - from, before_ns: rtt_ns, after_ns: 0 };
         signals.on_lost(&lost(1_000, 2_000, 3_000, 500), 1_000);
         signals.on_lost(&lost(1_100, 3_000, 5_000, 500), 1_000);
         // A time-out's retransmission, and the next one's.

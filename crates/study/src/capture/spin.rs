@@ -27,15 +27,16 @@ const SPIN: u8 = 0x20;
 /// Versions whose short headers have a spin bit: 1 (RFC 9000) and 2 (RFC 9369).
 const VERSIONS: [u32; 2] = [1, 0x6b33_43cf];
 
-/// UDP flows that may be QUIC.
+/// QUIC connections, from a long header on; those with most bytes if there are too many.
 #[derive(Clone, Debug, Default)]
 pub struct QuicTable {
     known: BTreeMap<(SocketAddr, SocketAddr), Connection>,
+    /// Connections left out, and their packets.
+    left_out: (u64, u64),
 }
 
 #[derive(Clone, Debug, Default)]
 struct Connection {
-    is_quic: bool,
     ways: [Way; 2],
 }
 
@@ -60,20 +61,46 @@ impl QuicTable {
     pub fn on_datagram(&mut self, now_ns: u64, datagram: &Datagram) {
         let is_first = datagram.from <= datagram.to;
         let ends = if is_first { (datagram.from, datagram.to) } else { (datagram.to, datagram.from) };
-        if !self.known.contains_key(&ends) && self.known.len() >= CONNECTIONS_MAX {
-            return;
+        if !self.known.contains_key(&ends) {
+            let has_version = datagram.first & (LONG | FIXED) == LONG | FIXED;
+            if !has_version || datagram.version.is_none_or(|version| !VERSIONS.contains(&version)) {
+                return;
+            }
+            if self.known.len() >= CONNECTIONS_MAX {
+                self.make_room();
+            }
         }
         let connection = self.known.entry(ends).or_default();
-        let has_version = datagram.first & (LONG | FIXED) == LONG | FIXED;
-        connection.is_quic |= has_version && datagram.version.is_some_and(|version| VERSIONS.contains(&version));
         connection.ways[usize::from(!is_first)].on_datagram(now_ns, datagram);
+    }
+
+    /// Leaves out the half of the connections that carried least.
+    fn make_room(&mut self) {
+        let mut carried: Vec<u64> = self.known.values().map(Connection::bytes).collect();
+        carried.sort_unstable();
+        let (limit, mut excess) = (carried[carried.len() / 2], carried.len() / 2);
+        let left_out = &mut self.left_out;
+        self.known.retain(|_, connection| {
+            let stays = excess == 0 || connection.bytes() > limit;
+            if !stays {
+                excess -= 1;
+                *left_out = (left_out.0 + 1, left_out.1 + connection.packets());
+            }
+            stays
+        });
+    }
+
+    /// Number of connections left out.
+    pub const fn left_out(&self) -> u64 {
+        self.left_out.0
     }
 
     /// Packets of connections that are QUIC, and one estimate for each direction that shows RTTs, the largest first.
     pub fn finish(self, origin_ns: u64) -> (u64, Vec<Estimate>) {
-        let quic = || self.known.iter().filter(|(_, connection)| connection.is_quic);
-        let packets = quic().flat_map(|(_, connection)| &connection.ways).map(|way| way.packets).sum();
-        let mut found: Vec<Estimate> = quic()
+        let packets = self.left_out.1 + self.known.values().map(Connection::packets).sum::<u64>();
+        let mut found: Vec<Estimate> = self
+            .known
+            .iter()
             .filter_map(|(ends, connection)| {
                 // Both directions show the same round trips; the one with more data has the finer times.
                 let side = usize::from(connection.ways[1].bytes > connection.ways[0].bytes);
@@ -83,6 +110,16 @@ impl QuicTable {
             .collect();
         found.sort_by(|a, b| b.sent_bytes.total_cmp(&a.sent_bytes));
         (packets, found)
+    }
+}
+
+impl Connection {
+    fn bytes(&self) -> u64 {
+        self.ways.iter().map(|way| way.bytes).sum()
+    }
+
+    fn packets(&self) -> u64 {
+        self.ways.iter().map(|way| way.packets).sum()
     }
 }
 
@@ -146,6 +183,7 @@ impl Way {
                 p50_ms: at(0.5),
                 p95_ms: at(0.95),
                 max_ms: at(1.0),
+                is_upper_bound: false,
                 from: format!("{} changes of QUIC's spin bit", self.rtts_ns.len() + 1),
             }),
             buffer: None,
@@ -231,6 +269,25 @@ mod tests {
         let (_, found) = estimates(&packets, 1);
         let rtt = found[0].rtt.as_ref().unwrap();
         assert!(rtt.base_ms > 38.0 && rtt.max_ms < 42.0, "{rtt:?}");
+    }
+
+    #[test]
+    fn other_udp_and_small_connections_displace_no_large_one() {
+        let mut table = QuicTable::default();
+        let server: SocketAddr = "10.0.0.2:443".parse().unwrap();
+        let client = |port: u16| SocketAddr::new("10.0.0.1".parse().unwrap(), port);
+        let long = |port, payload| {
+            let (first, version) = (LONG | FIXED, Some(1));
+            Datagram { from: client(port), to: server, payload, first, version }
+        };
+        for port in 0..3_000 {
+            table.on_datagram(0, &Datagram { first: 0, version: None, ..long(port, 40) });
+        }
+        assert_eq!(table.known.len(), 0);
+        table.on_datagram(0, &long(9_000, 50_000));
+        (1..=CONNECTIONS_MAX as u16).for_each(|port| table.on_datagram(0, &long(port, 1_200)));
+        assert!(table.known.contains_key(&(client(9_000), server)) && table.known.len() <= CONNECTIONS_MAX);
+        assert_eq!((table.left_out(), table.finish(0).0), (CONNECTIONS_MAX as u64 / 2, CONNECTIONS_MAX as u64 + 1));
     }
 
     #[test]

@@ -30,10 +30,20 @@ pub struct Handshake {
     pub answer_ns: Option<u64>,
     /// The ACK of the SYN-ACK.
     pub done_ns: Option<u64>,
-    /// A packet of it was sent again, so that its times are ambiguous.
+    /// A packet of it was sent again, or the clock was set back, so that its times are ambiguous.
     pub is_ambiguous: bool,
     /// True if the smaller address began.
     pub is_first: bool,
+    clock: u32,
+}
+
+impl Handshake {
+    /// Times from the SYN to the SYN-ACK and from there to the ACK, if both are unambiguous.
+    pub fn halves_ns(&self) -> Option<(u64, u64)> {
+        let (syn, answer, done) = (self.syn_ns?, self.answer_ns?, self.done_ns?);
+        let halves = (answer.saturating_sub(syn), done.saturating_sub(answer));
+        (!self.is_ambiguous && halves != (0, 0)).then_some(halves)
+    }
 }
 
 /// A connection with its two directions.
@@ -114,7 +124,7 @@ impl Table {
             connection.flows.iter_mut().for_each(Flow::forget_packets);
         }
         if self.records > RECORDS_ALL {
-            connection.flows.iter_mut().for_each(|flow| flow.board.forget());
+            connection.flows.iter_mut().for_each(|flow| flow.board.overrun());
             self.records = self.records.saturating_sub(after);
         }
     }
@@ -176,6 +186,11 @@ impl Connection {
         self.flows.iter().map(|flow| flow.counters.delivered.max(flow.counters.sent / 2)).sum()
     }
 
+    /// Bytes of data in both directions.
+    pub fn seen(&self) -> u64 {
+        self.flows.iter().map(|flow| flow.counters.sent).sum()
+    }
+
     /// Handles a segment of end `side`.
     pub fn on_segment(&mut self, now_ns: u64, segment: &Segment, side: usize) {
         self.packets[side] += 1;
@@ -189,6 +204,7 @@ impl Connection {
         match (segment.has(flag::SYN), segment.has(flag::ACK)) {
             (true, false) => {
                 own.is_ambiguous |= own.syn_ns.is_some();
+                own.clock = segment.clock;
                 own.syn_ns.get_or_insert(now_ns);
                 own.is_first = side == 0;
             }
@@ -198,6 +214,7 @@ impl Connection {
             }
             (false, true) if own.done_ns.is_none() && own.answer_ns.is_some() && (side == 0) == own.is_first => {
                 own.done_ns = Some(now_ns);
+                own.is_ambiguous |= own.clock != segment.clock;
                 self.handshake_rtt();
             }
             _ => {}
@@ -206,19 +223,12 @@ impl Connection {
 
     /// Gives each end the RTT of the handshake that its own packets have at the capture.
     fn handshake_rtt(&mut self) {
-        let Handshake {
-            syn_ns: Some(syn),
-            answer_ns: Some(answer),
-            done_ns: Some(done),
-            is_ambiguous: false,
-            is_first,
-        } = self.handshake
-        else {
-            return;
-        };
-        let (client, server) = if is_first { (0, 1) } else { (1, 0) };
-        for (side, rtt) in [(client, answer.saturating_sub(syn)), (server, done.saturating_sub(answer))] {
-            self.flows[side].on_handshake(rtt.max(1));
+        let Some((there, back)) = self.handshake.halves_ns() else { return };
+        let (client, server) = if self.handshake.is_first { (0, 1) } else { (1, 0) };
+        for (side, rtt) in [(client, there), (server, back)] {
+            if rtt > 0 {
+                self.flows[side].on_handshake(rtt);
+            }
         }
     }
 }

@@ -8,6 +8,7 @@ use bbrlab_sim::record::packets::Tap;
 use bbrlab_sim::scenario::ScenarioFile;
 use bbrlab_sim::setup::Capture;
 
+use super::headers::Frame;
 use super::*;
 
 /// A known path with one flow over it.

@@ -24,6 +24,10 @@ pub struct Line {
     pub from: String,
 }
 
+fn at_most(is_upper_bound: bool, text: String) -> String {
+    if is_upper_bound { format!("at most {text}") } else { text }
+}
+
 fn at_least(is_lower_bound: bool, text: String) -> String {
     if is_lower_bound { format!("at least {text}") } else { text }
 }
@@ -42,6 +46,11 @@ impl Estimate {
                 format!("{} kB ({} BDP)", rounded(buffer.bytes / 1e3, 3), rounded(buffer.bdp, 2)),
             )
         })
+    }
+
+    /// Value of the base RTT in ms, for a table.
+    pub fn base_text(&self) -> String {
+        self.rtt.as_ref().map_or("–".to_owned(), |rtt| at_most(rtt.is_upper_bound, ms(rtt.base_ms)))
     }
 
     /// Kinds of loss, for a table.
@@ -90,7 +99,7 @@ impl Estimate {
             add("rate", format!("{}{range}", self.rate_text()), &rate.from);
         }
         if let Some(rtt) = &self.rtt {
-            add("base RTT", format!("{} ms", ms(rtt.base_ms)), &rtt.from);
+            add("base RTT", format!("{} ms", self.base_text()), &rtt.from);
             let rise = format!(
                 "{} ms median, {} p95, {} max",
                 ms(rtt.p50_ms - rtt.base_ms),

@@ -3,16 +3,13 @@
 
 use super::estimate::{AckEstimate, AlgorithmEstimate, Estimate, Vantage};
 use super::flow::Flow;
-use super::judge;
+use super::judge::{self, Link};
 use super::loss;
-use super::table::{Connection, Handshake};
+use super::table::Connection;
+use super::vantage;
 
 /// Smallest number of data packets of an estimate. Ours: less than an initial window shows nothing.
 pub const PACKETS_MIN: u64 = 10;
-/// Share of the round trip that the near end's half of a handshake may take. Ours.
-const NEAR_SHARE: f64 = 0.25;
-/// Share of the data seen for the first time below newer data, from which losses happened before the capture. Ours.
-const FILLED_SHARE: f64 = 0.001;
 /// Smallest number of reductions for a guess. Ours.
 const REDUCTIONS_MIN: usize = 3;
 /// Largest distance between the quartiles of the reductions. Ours: half the distance between Reno and no reduction.
@@ -38,7 +35,7 @@ fn estimate(connection: &Connection, side: usize, origin_ns: u64) -> Option<Esti
     let first_ns = flow.first_ns?;
     let duration_s = flow.last_ns.saturating_sub(first_ns) as f64 / NANOS;
     let ends = [connection.ends.0, connection.ends.1];
-    let vantage = vantage(&connection.handshake, side, flow);
+    let (vantage, vantage_from) = vantage::vantage(&connection.handshake, side, flow);
     let served = flow.queue.served().map(|served| judge::served(flow, &served));
     let link = served.or_else(|| judge::link(flow));
     let losses = link.map(|link| loss::judge(flow, &link)).unwrap_or_default();
@@ -47,7 +44,7 @@ fn estimate(connection: &Connection, side: usize, origin_ns: u64) -> Option<Esti
         sender: ends[side].to_string(),
         receiver: ends[1 - side].to_string(),
         vantage,
-        vantage_from: "the halves of the handshake, and data seen late".to_owned(),
+        vantage_from: vantage_from.to_owned(),
         start_s: first_ns.saturating_sub(origin_ns) as f64 / NANOS,
         duration_s,
         sent_bytes: counters.sent as f64,
@@ -58,7 +55,7 @@ fn estimate(connection: &Connection, side: usize, origin_ns: u64) -> Option<Esti
         rate: link.map(|link| judge::rate(flow, &link)),
         rtt: link.and_then(|link| judge::rtt(signals, &link)),
         buffer: link.and_then(|link| judge::buffer(flow, &link, &losses)),
-        loss_ratio: signals.lost_segments as f64 * flow.mss() as f64 / sent,
+        loss_ratio: signals.lost_bytes as f64 / sent,
         losses: losses.kinds,
         policer: losses.policer,
         needless_ratio: counters.needless as f64 / sent,
@@ -66,13 +63,14 @@ fn estimate(connection: &Connection, side: usize, origin_ns: u64) -> Option<Esti
         reordered_segments: counters.extent as f64 / flow.mss() as f64,
         acks: acks(flow),
         application_limited: share(counters.idle_ns, duration_s),
-        receiver_limited: (flow.own.has_syn && flow.peer.has_syn).then(|| share(counters.window_ns, duration_s)),
+        receiver_limited: flow.has_window().then(|| share(counters.window_ns, duration_s)),
         algorithm: algorithm(flow),
         unknown: losses.unknown.map(str::to_owned).into_iter().collect(),
     };
     if vantage == Vantage::Receiver {
         hide_the_path(&mut own);
     }
+    bound(&mut own, flow, link.as_ref());
     unknown(&mut own, flow);
     Some(own)
 }
@@ -81,32 +79,25 @@ fn share(nanos: u64, duration_s: f64) -> f64 {
     if duration_s > 0.0 { (nanos as f64 / NANOS / duration_s).min(1.0) } else { 0.0 }
 }
 
-/// Place of the capture, by the halves of the handshake; without it, by data that was lost before the capture.
-pub fn vantage(handshake: &Handshake, side: usize, flow: &Flow) -> Vantage {
-    let counters = flow.counters;
-    if counters.filled as f64 > FILLED_SHARE * counters.sent as f64 && counters.filled > counters.again / 2 {
-        return Vantage::Receiver;
-    }
-    let (Some(syn), Some(answer), Some(done)) = (handshake.syn_ns, handshake.answer_ns, handshake.done_ns) else {
-        return Vantage::Sender;
-    };
-    let (there, back) = (answer.saturating_sub(syn) as f64, done.saturating_sub(answer) as f64);
-    let is_client = (side == 0) == handshake.is_first;
-    let (own, other) = if is_client { (there, back) } else { (back, there) };
-    if other <= NEAR_SHARE * own {
-        Vantage::Sender
-    } else if own <= NEAR_SHARE * other {
-        Vantage::Receiver
-    } else {
-        Vantage::Between
-    }
-}
-
 /// Removes the figures that a capture or log of the receiver cannot give.
 pub fn hide_the_path(own: &mut Estimate) {
     (own.rate, own.rtt, own.buffer, own.policer, own.algorithm) = (None, None, None, None, None);
     own.losses.clear();
     own.unknown.push("rate, RTT, buffer and loss: this was recorded at the receiver; record at the sender".to_owned());
+}
+
+/// Marks base RTT and buffer as bounds if the capture begins within the connection, and its queue may never have been empty.
+fn bound(own: &mut Estimate, flow: &Flow, link: Option<&Link>) {
+    let has_beginning = flow.own.has_syn || flow.peer.has_syn;
+    if has_beginning || link.is_none_or(|link| judge::is_seen_empty(flow, link)) {
+        return;
+    }
+    if let Some(rtt) = &mut own.rtt {
+        rtt.is_upper_bound = true;
+    }
+    if let Some(buffer) = &mut own.buffer {
+        buffer.is_lower_bound = true;
+    }
 }
 
 /// Names what could not be known.
@@ -119,7 +110,10 @@ fn unknown(own: &mut Estimate, flow: &Flow) {
         if own.rate.as_ref().is_none_or(|rate| rate.is_lower_bound) {
             add("the link's rate: no queue stood long enough");
         }
-        if own.buffer.as_ref().is_none_or(|buffer| buffer.is_lower_bound) {
+        let has_standing_queue = own.rtt.as_ref().is_some_and(|rtt| rtt.is_upper_bound);
+        if has_standing_queue {
+            add("base RTT and buffer: the capture begins within the connection, whose queue may never have been empty");
+        } else if own.buffer.as_ref().is_none_or(|buffer| buffer.is_lower_bound) {
             add("the buffer's size: no loss at a full queue");
         }
         if own.algorithm.is_none() {
@@ -127,9 +121,13 @@ fn unknown(own: &mut Estimate, flow: &Flow) {
         }
     }
     if own.receiver_limited.is_none() {
-        add("limits by the receive window: the handshake, which has its scale, is missing");
+        let is_cut = flow.own.is_cut || flow.peer.is_cut;
+        add(match is_cut {
+            true => "limits by the receive window: the handshake's options, which have its scale, are cut",
+            false => "limits by the receive window: the handshake, which has its scale, is missing",
+        });
     }
-    if flow.board.has_overrun && flow.counters.packets > super::scoreboard::RECORDS_MAX as u64 {
+    if flow.board.has_overrun {
         add("some losses and RTTs: more data was in flight than is followed");
     }
     if flow.counters.missing > 0 {
