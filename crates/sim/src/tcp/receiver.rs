@@ -220,7 +220,8 @@ impl Receiver {
         // RFC 7323 §5: a segment older than the newest timestamp of the left edge, in Linux by more than a tick, is refused. When
         // a retransmission arrives, this includes late segments sent before it.
         // spec: Linux tcp_paws_discard, TCP_PAWS_WINDOW, tcp_send_dupack
-        if stamp(segment.sent) + 1 < stamp(self.ts_recent) {
+        let is_older = segment.sent < self.ts_recent && stamp(segment.sent) < stamp(self.ts_recent);
+        if is_older && stamp(segment.sent) + 1 < stamp(self.ts_recent) {
             self.duplicates += 1; // it has arrived, and arrives again
             self.clear_timers();
             let is_old = segment.seq < self.next;
@@ -233,7 +234,6 @@ impl Receiver {
         // RFC 7323 §4.3: only a segment at the edge of the acknowledged data sets the echoed timestamp. One that ends before the
         // edge is discarded without, so that the RTT of a late ACK for it counts from the last segment in order.
         // spec: Linux tcp_sequence, tcp_replace_ts_recent
-        let is_older = stamp(segment.sent) < stamp(self.ts_recent);
         if segment.seq <= self.acknowledged && segment.seq + 1 >= self.acknowledged && !is_older {
             self.ts_recent = segment.sent;
         }

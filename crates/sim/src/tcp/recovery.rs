@@ -293,7 +293,7 @@ impl Sender {
         self.retransmits_in_row = 0;
         let mut newest = None;
         // Lowest of the once-sent segments, of which one below an earlier SACK was late.
-        let mut lowest = None;
+        let mut lowest = u64::MAX;
         while self.board.una < una {
             let (segments, bytes, first_us) = self.board.pop_plain(una);
             if segments == 0 {
@@ -313,7 +313,7 @@ impl Sender {
             seen.short_only = u32::from(last.len) < self.mss && seen.acked == 1;
             widen(&mut seen.acked_sent, first_us, last_us);
             seen.original |= first < self.high_seq;
-            lowest = lowest.or(Some(first));
+            lowest = lowest.min(first);
             batch.delivered_run(segments, bytes, &last.token, seq);
             if newest.is_none_or(|(sent, _, _)| last_us >= sent) {
                 newest = Some((last_us, seq, false));
@@ -322,8 +322,8 @@ impl Sender {
         if let Some((sent_us, seq, is_retransmit)) = newest {
             self.rack.advance(now, sent_us, seq, is_retransmit, self.min_rtt_us);
         }
-        if lowest.is_some_and(|lowest| lowest < highest) {
-            self.check_reordering(lowest);
+        if lowest < highest {
+            self.check_reordering(Some(lowest));
         }
         self.board.trim_log();
     }
@@ -346,7 +346,7 @@ impl Sender {
     fn take_marked(
         &mut self,
         ts_echo: Time,
-        lowest: &mut Option<u64>,
+        lowest: &mut u64,
         seen: &mut AckFlags,
         newest: &mut Option<(u64, u64, bool)>,
         batch: &mut AckBatch,
@@ -364,7 +364,7 @@ impl Sender {
         } else {
             widen(&mut seen.acked_sent, sent_us, sent_us);
             seen.original |= seq < self.high_seq;
-            *lowest = lowest.or(Some(seq));
+            *lowest = seq.min(*lowest);
         }
         batch.delivered_run(1, record.len.into(), &record.token, seq);
         // An echo older than the retransmission answers the original, so the retransmission is no evidence of loss.

@@ -357,7 +357,7 @@ impl Sender {
         &mut self,
         now: Time,
         run: Range<u64>,
-        record: fn(&mut Scoreboard, u64, PacketToken, u64),
+        record: impl Fn(&mut Scoreboard, u64, PacketToken, u64),
         out: &mut Vec<Segment>,
     ) {
         let segments = (run.end - run.start) as u32;

@@ -13,14 +13,20 @@ const INITIAL_CLAMP: u64 = (128 << 10) * 162 / 256;
 /// Segments of the first round. Source: Linux `TCP_INIT_CWND`.
 const INITIAL_ROUND: u64 = 10;
 
-/// The advertised window and its autotuning.
-#[derive(Clone, Copy, Debug)]
+/// The advertised window.
+#[derive(Clone, Debug)]
 pub(in super::super) struct Window {
     /// Bytes advertised now. Source: Linux `rcv_ssthresh`.
     pub now: u64,
-    /// Largest window under autotuning; without it, none.
-    limit: Option<u64>,
-    /// Bound of `now` by the present buffer. Source: Linux `window_clamp`.
+    tuning: Option<Box<Tuning>>,
+}
+
+/// State of autotuning.
+#[derive(Clone, Copy, Debug)]
+struct Tuning {
+    /// Largest window.
+    limit: u64,
+    /// Bound of the window by the present buffer. Source: Linux `window_clamp`.
     clamp: u64,
     /// Bytes of the largest round so far. Source: Linux `rcvq_space.space`.
     round: u64,
@@ -37,41 +43,58 @@ pub(in super::super) struct Window {
 
 impl Window {
     pub(super) fn new(kind: Rwnd, mss: u64) -> Self {
-        let (now, limit) = match kind {
-            Rwnd::Unlimited => (u64::MAX, None),
-            Rwnd::Fixed(bytes) => (bytes, None),
-            Rwnd::Auto(limit) => (INITIAL.min(limit), Some(limit)),
+        let limit = match kind {
+            Rwnd::Unlimited => return Self { now: u64::MAX, tuning: None },
+            Rwnd::Fixed(bytes) => return Self { now: bytes, tuning: None },
+            Rwnd::Auto(limit) => limit,
         };
-        Self {
-            now,
+        let tuning = Tuning {
             limit,
-            clamp: INITIAL_CLAMP.min(limit.unwrap_or(now)),
+            clamp: INITIAL_CLAMP.min(limit),
             round: INITIAL_ROUND * mss,
             mark: (0, Time::ZERO),
             rtt_us: 0,
             base_us: 0,
             shortest_us: u64::MAX,
             sampled: Time::ZERO,
-        }
+        };
+        Self { now: INITIAL.min(limit), tuning: Some(Box::new(tuning)) }
     }
 
     /// Starts the first round after a handshake of this RTT.
-    pub(super) const fn start(&mut self, now: Time, rtt: Span) {
-        self.mark.1 = now;
-        self.base_us = rtt.as_micros();
-        self.rtt_us = self.base_us;
+    pub(super) fn start(&mut self, now: Time, rtt: Span) {
+        if let Some(tuning) = &mut self.tuning {
+            tuning.mark.1 = now;
+            tuning.base_us = rtt.as_micros();
+            tuning.rtt_us = tuning.base_us;
+        }
     }
 
     /// Grows for a segment that arrived. Returns true if it did, after which the next ACK is sent at once.
-    // spec: Linux tcp_grow_window
+    #[inline]
     pub(super) fn grow(&mut self, now: Time, sent: Time, mss: u64) -> bool {
-        if self.limit.is_none() {
-            return false;
+        let Some(tuning) = &mut self.tuning else { return false };
+        let before = self.now;
+        self.now = tuning.grown(before, now, sent, mss);
+        self.now > before
+    }
+
+    /// Adapts the buffer to this number of bytes received in order.
+    #[inline]
+    pub(super) fn adjust(&mut self, now: Time, in_order_bytes: u64, mss: u64) {
+        if let Some(tuning) = &mut self.tuning {
+            tuning.adjust(now, in_order_bytes, mss);
         }
+    }
+}
+
+impl Tuning {
+    /// Window after a segment sent at `sent`.
+    // spec: Linux tcp_grow_window
+    #[inline(never)]
+    fn grown(&mut self, window: u64, now: Time, sent: Time, mss: u64) -> u64 {
         self.measure_rtt(now, sent);
-        let room = self.clamp.saturating_sub(self.now);
-        self.now += room.min(2 * mss);
-        room > 0
+        window.max(self.clamp.min(window + 2 * mss))
     }
 
     /// Samples the RTT once for each tick of the timestamp option. The time beyond the shortest is the queue's.
@@ -89,10 +112,11 @@ impl Window {
 
     /// Enlarges the buffer after a round with more data than any before: room for twice that data, and for the growth to go on.
     // spec: Linux tcp_rcv_space_adjust
-    pub(super) fn adjust(&mut self, now: Time, in_order_bytes: u64, mss: u64) {
-        let Some(limit) = self.limit.filter(|_| now.since(self.mark.1).as_micros() >= self.rtt_us) else {
+    #[inline(never)]
+    fn adjust(&mut self, now: Time, in_order_bytes: u64, mss: u64) {
+        if now.since(self.mark.1).as_micros() < self.rtt_us {
             return;
-        };
+        }
         let copied = in_order_bytes - self.mark.0;
         self.mark = (in_order_bytes, now);
         if copied <= self.round {
@@ -101,7 +125,7 @@ impl Window {
         let steady = 2 * copied + 16 * mss;
         let growth = u128::from(steady) * u128::from(copied - self.round) / u128::from(self.round);
         let wanted = steady.saturating_add(2 * u64::try_from(growth).unwrap_or(u64::MAX / 2));
-        self.clamp = self.clamp.max(wanted.min(limit));
+        self.clamp = self.clamp.max(wanted.min(self.limit));
         self.round = copied;
     }
 }
