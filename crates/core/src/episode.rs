@@ -71,13 +71,18 @@ impl Episode {
         Outcome::Nothing
     }
 
-    /// Ends an episode that was spurious, so that the next loss begins another. Returns false if marks justify it.
+    /// True if marks justify the reduction of a present episode.
+    pub(crate) const fn is_marked(&self) -> bool {
+        self.lasts && self.missing == u64::MAX
+    }
+
+    /// Ends an episode that was spurious, so that the next loss begins another. Returns true if one was present.
     pub(crate) fn undo(&mut self) -> bool {
-        let is_spurious = self.lasts && self.missing < u64::MAX;
-        if is_spurious {
+        let was_present = self.lasts;
+        if was_present {
             *self = Self { undone: self.undone.wrapping_add(1), ..Self::default() };
         }
-        is_spurious
+        was_present
     }
 
     /// Ends an episode that is over. Returns true if there was one.
@@ -141,7 +146,7 @@ mod tests {
         episode.on_lost(AT(10), AT(1), 1);
         episode.on_marks(AT(11));
         assert_eq!(episode.on_delivered(AT(5), 9), Outcome::Nothing);
-        assert!(!episode.undo());
+        assert!(episode.is_marked());
         episode.on_delivered(AT(12), 0);
         assert!(episode.end());
     }

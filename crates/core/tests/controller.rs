@@ -235,3 +235,17 @@ fn losses_after_an_undo_reduce_the_window_again() {
         assert_eq!(lose(&mut cc, 1), CaState::Recovery, "{name}");
     }
 }
+
+#[test]
+fn an_undo_leaves_a_window_that_a_mark_reduced() {
+    for name in ["reno", "cubic"] {
+        let mut cc = controller(name, None);
+        let tokens: Vec<PacketToken> = (0..10).map(|us| send(&mut cc, Time::micros(us))).collect();
+        let now = Time::micros(40_000);
+        cc.on_congestion_mark(now, 1);
+        cc.on_lost(now, &Loss::packet(&tokens[0], 0));
+        let reduced = (cc.cwnd(), cc.ca_state());
+        cc.on_undo(now);
+        assert_eq!((cc.cwnd(), cc.ca_state(), cc.undone_episodes()), (reduced.0, reduced.1, 0), "{name}");
+    }
+}

@@ -87,7 +87,7 @@ pub fn read(file: &Path) -> Result<Paths, Error> {
     bbrlab_study::capture::read(from).map_err(Error::at(inputs::name(file)))
 }
 
-/// Refuses a capture without a path whose largest connection was recorded at the receiver.
+/// Rejects a capture that was recorded at the receiver and shows no path.
 pub fn check_place(paths: &Paths, file: &str) -> Result<(), Error> {
     let is_at_receiver = paths.paths.first().is_some_and(|one| one.vantage == Vantage::Receiver);
     if is_at_receiver && !paths.paths.iter().any(Estimate::is_path) {

@@ -165,8 +165,12 @@ impl<A: Algorithm> Controller<A> {
         self.note_outputs();
     }
 
-    /// Reports that the losses of this episode were spurious: the reduction is undone, and so is the controller's own episode.
+    /// Reports that the losses of this episode were spurious: the reduction is undone, unless marks in the controller's own episode
+    /// justify it.
     pub fn on_undo(&mut self, now: Time) {
+        if self.episode.as_ref().is_some_and(Episode::is_marked) {
+            return;
+        }
         let ack = self.bare_ack(now);
         self.algorithm.on_undo(&ack);
         self.note_outputs();

@@ -41,8 +41,8 @@ const ETHERNET: u32 = 14;
 /// Idle time before the flows start.
 ///
 /// Until its first clock tick the kernel's timers fire on ticks only, and set-up takes no virtual time: without this
-/// pause the first SYN would wait for that tick. It is long for CoDel, whose clock begins at 0 as the host does: for 16 intervals
-/// a first dropping state would continue a rate of drops that it never had.
+/// pause the first SYN would wait for that tick. 20 s, because a queue that never dropped counts as having dropped at time 0
+/// (CoDel, `drop_next`): within 16 intervals of a boot its first dropping state would start with a raised count.
 const SETTLE: Duration = Duration::from_secs(20);
 /// Maximum delay after a tick at which the run may start.
 const TICK_GRAIN: Duration = Duration::from_micros(1);

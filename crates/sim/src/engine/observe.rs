@@ -86,12 +86,12 @@ pub(super) fn sent(
     out: &[Segment],
 ) {
     if let Some(observer) = observer {
-        tell_sent(*observer, now, index, sender, out);
+        report_sent(*observer, now, index, sender, out);
     }
 }
 
 #[cold]
-fn tell_sent(observer: &mut dyn Observer, now: Time, index: usize, sender: &Sender, out: &[Segment]) {
+fn report_sent(observer: &mut dyn Observer, now: Time, index: usize, sender: &Sender, out: &[Segment]) {
     let data = || out.iter().filter(|segment| segment.marks & mark::NO_DATA == 0);
     let segments = data().count() as u32;
     if segments == 0 {

@@ -31,7 +31,8 @@ pub(super) struct Control {
     /// Tick at which the delay will have been above target for an interval.
     first_above: Option<u64>,
     dropping: bool,
-    /// Tick of the next drop; 0 before the first dropping state, whose count begins at 1 as long after a host's start.
+    /// Tick of the next drop; 0 before the first. Differs: Linux's clock of 32 bits then counts as recent for 16 intervals after a
+    /// boot, and in the second half of every 4,398 s; here never.
     drop_next: u64,
     count: u32,
     last_count: u32,

@@ -56,6 +56,7 @@ struct Band {
     old: VecDeque<u32>,
     credit: i64,
     packets: u64,
+    bytes: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -105,7 +106,8 @@ impl<P: LinkPacket> Fq<P> {
     pub fn enqueue(&mut self, now: Time, entry: Entry<P>, limit: Limit, tally: &mut Tally) -> Verdict {
         let (flow, wire_bytes) = (entry.packet.flow(), u64::from(entry.packet.wire_bytes()));
         let band = self.band(&entry.packet);
-        if self.bands[band].packets >= limit.packets || self.bytes + wire_bytes > limit.bytes {
+        // The limit holds for each band. Packets that pass by count in none.
+        if self.bands[band].packets >= limit.packets || self.bands[band].bytes + wire_bytes > limit.bytes {
             tally.stats.drops += 1;
             return Verdict::Dropped;
         }
@@ -129,6 +131,7 @@ impl<P: LinkPacket> Fq<P> {
             }
             queue.band = band;
             self.bands[band].packets += 1;
+            self.bands[band].bytes += wire_bytes;
             self.occupied += u32::from(queue.fifo.is_empty());
             queue.fifo.push(entry);
         }
@@ -139,7 +142,7 @@ impl<P: LinkPacket> Fq<P> {
 
     // spec: Linux fq_dequeue
     pub fn dequeue(&mut self, now: Time, tally: &mut Tally) -> Option<Entry<P>> {
-        // HTB does not ask an empty discipline, so its flows keep their places and their credits.
+        // As in Linux, an empty discipline returns at once: its flows stay listed and keep their credits.
         if self.packets == 0 {
             return None;
         }
@@ -186,6 +189,7 @@ impl<P: LinkPacket> Fq<P> {
             self.occupied -= u32::from(queue.fifo.is_empty());
             let band = self.band(&entry.packet);
             self.bands[band].packets -= 1;
+            self.bands[band].bytes -= u64::from(entry.packet.wire_bytes());
             if self.config.ce_threshold.is_some_and(|threshold| now.since(entry.arrived) > threshold) {
                 tally.try_mark(&mut entry.packet);
             }
@@ -202,6 +206,8 @@ impl<P: LinkPacket> Fq<P> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::link::Buffer;
     use crate::link::testing::{Packet, packet};
@@ -210,7 +216,7 @@ mod tests {
         FqConfig { flow_limit: 100, quantum: 3028, initial_quantum: 15_140, ce_threshold: None, flows: [].into() }
     }
 
-    /// An FQ past whose queues the most packets wait, of flow 0.
+    /// An FQ whose fast path is full, with packets of flow 0.
     fn queue(config: FqConfig) -> (Fq<Packet>, Tally) {
         let (mut fq, mut tally) = (Fq::new(config, Rng::new(3)), Tally::default());
         fill(&mut fq, 0, PASSING_MAX, &mut tally);
@@ -258,7 +264,7 @@ mod tests {
         assert_eq!(tally.stats.drops, 2);
     }
 
-    /// Linux: packets that find no flow's queue occupied use no credit, and no limit of a flow holds for them.
+    /// On Linux's fast path packets use no credit, and no limit of a flow holds.
     #[test]
     fn the_first_packets_pass_by_the_queues() {
         let mut tally = Tally::default();
@@ -287,7 +293,7 @@ mod tests {
         assert_eq!((returns_after(40), returns_after(41)), (1, 2));
     }
 
-    /// HTB does not ask an empty discipline, so no flow leaves the lists then.
+    /// An empty discipline takes no flow off the lists.
     #[test]
     fn a_flow_whose_last_packet_emptied_the_queues_gets_no_new_credit() {
         let (mut fq, mut tally) = queue(FqConfig { initial_quantum: 3028, ..config() });
@@ -333,6 +339,17 @@ mod tests {
             of(2),
             of(3)
         );
+    }
+
+    #[test]
+    fn the_limit_holds_for_each_band() {
+        let flows: Arc<[FlowClass]> = [0, 0, 36].map(|dscp| FlowClass { dscp, host: 0 }).into();
+        for limit in [Buffer::Packets(20), Buffer::Bytes(20 * 1514)].map(Limit::of) {
+            let (mut fq, mut tally) = queue(FqConfig { flows: flows.clone(), ..config() });
+            fill(&mut fq, 1, 20, &mut tally);
+            let verdicts = [1, 2].map(|flow| fq.enqueue(at(0), of_flow(flow), limit, &mut tally));
+            assert_eq!(verdicts, [Verdict::Dropped, Verdict::Queued]);
+        }
     }
 
     #[test]

@@ -3,7 +3,8 @@
 //! default), or zero once the queue is empty, so no estimate of the departure rate is needed. Differs: as in Linux `sch_pie`, the
 //! delay that spares an arrival is the present one, not that of the last update; the burst allowance falls from one packet sent to
 //! the next; only an empty queue loses probability at a delay of zero, 1/64 an update, not 2 %; the probability may pass 1, and
-//! then takes longer to fall; and after the largest sum of probabilities every arrival is marked until one is dropped.
+//! then takes longer to fall; and after the largest sum of probabilities every arrival is marked until one is dropped, or the sum
+//! overflows.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{Rng, Span, Time};
@@ -18,7 +19,7 @@ use super::{LinkPacket, Verdict};
 const MARK_UP_TO: f64 = 0.1;
 /// Backlog below which no packet is dropped: two full packets, in bytes. Source: RFC 8033 §4.1; Linux `psched_mtu`.
 const SPARED_BELOW: u64 = 2 * MTU_BYTES as u64;
-/// Probability at which Linux's variable overflows, after which it is 1. Source: Linux `MAX_PROB`, 2⁵⁶ in 64 bits.
+/// Probability, or sum of probabilities, at which Linux's variable overflows. Source: Linux `MAX_PROB`, 2⁵⁶ in 64 bits.
 const OVERFLOW: f64 = 256.0;
 /// Delay above which an update adds [`EXTREME_STEP`]. Source: Linux `sch_pie`, not in the RFC.
 const EXTREME_DELAY: Span = Span::millis(250);
@@ -108,6 +109,9 @@ impl<P: LinkPacket> Pie<P> {
             self.accumulated = 0.0;
         }
         self.accumulated += self.probability;
+        if self.accumulated >= OVERFLOW {
+            self.accumulated -= OVERFLOW;
+        }
         if self.accumulated < SPREAD_MIN {
             return false;
         }

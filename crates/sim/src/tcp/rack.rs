@@ -76,7 +76,8 @@ impl Rack {
         self.reordering = self.reordering.max(u32::try_from(extent).unwrap_or(u32::MAX).min(300));
     }
 
-    /// Handles a timeout with this many segments SACKed: from three on, the reordering extent is no longer believed.
+    /// Handles a timeout. With three or more segments SACKed, the reordering extent was too large and is reset.
+    // spec: Linux tcp_enter_loss
     pub fn on_timeout(&mut self, sacked_out: u32) {
         if sacked_out >= REORDERING {
             self.reordering = self.reordering.min(REORDERING);
@@ -164,7 +165,7 @@ impl Sender {
                 self.lose(now, seq, by_timer, &mut lost);
                 found = self.next_suspect(patience, now_us);
             }
-            self.tell_lost(now, by_timer, &lost);
+            self.report_lost(now, by_timer, &lost);
             all = lost.all;
         }
         match found {
@@ -193,13 +194,13 @@ impl Sender {
     }
 
     /// Marks one segment lost. The controller receives the lost rest of a super-packet as one report, through
-    /// [`Self::tell_lost`], which ends a run.
+    /// [`Self::report_lost`], which ends a run.
     // spec: Linux tcp_mark_skb_lost
     pub(super) fn lose(&mut self, now: Time, seq: u64, by_timer: bool, run: &mut LostRun) {
         if self.cc.needs_on_lost() {
             let record = *self.board.peek(seq);
             if run.packets > 0 && (seq != run.next || record.token != run.burst) {
-                self.tell_lost(now, by_timer, run);
+                self.report_lost(now, by_timer, run);
                 *run = LostRun { all: run.all, ..LostRun::default() };
             }
             run.burst = record.token;
@@ -220,7 +221,7 @@ impl Sender {
     }
 
     /// Reports a run of lost segments to the controller.
-    pub(super) fn tell_lost(&mut self, now: Time, by_timer: bool, run: &LostRun) {
+    pub(super) fn report_lost(&mut self, now: Time, by_timer: bool, run: &LostRun) {
         if run.packets > 0 {
             let loss = Loss::run(&run.token, run.first, run.packets, run.bytes);
             self.cc.on_lost(now, &if by_timer { loss.by_timer() } else { loss });

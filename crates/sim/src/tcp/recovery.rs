@@ -292,7 +292,7 @@ impl Sender {
         seen.advanced = true;
         self.retransmits_in_row = 0;
         let mut newest = None;
-        // Lowest of the once-sent segments, of which one below an earlier SACK was late.
+        // Lowest segment sent once; it was late if it lies below an earlier SACK.
         let mut lowest = u64::MAX;
         while self.board.una < una {
             let (segments, bytes, first_us) = self.board.pop_plain(una);

@@ -165,16 +165,19 @@ impl Sender {
         if self.tlp_high_seq.is_none() {
             self.stats.probes += 1;
             self.tlp_retrans = false;
-            if self.write(now, 1, out) == 0 {
+            let mut is_sent = self.write(now, 1, out) > 0;
+            if !is_sent {
                 // Without new data, or a window for it, the last segment is retransmitted.
-                self.tlp_retrans = true;
                 let last = self.board.next - 1;
                 if self.board.peek(last).flags & (flag::SACKED | flag::LOST) == 0 {
+                    (self.tlp_retrans, is_sent) = (true, true);
                     self.tlp_app_limited = self.token(last).is_app_limited();
                     self.send_again(now, last..last + 1, Scoreboard::mark_probed, out);
                 }
             }
-            self.tlp_high_seq = Some(self.board.next);
+            if is_sent {
+                self.tlp_high_seq = Some(self.board.next);
+            }
             self.timer.kind = TimerKind::None; // the answer to the probe gets a full timeout from now
         }
         self.rearm_rto(now);
@@ -209,8 +212,6 @@ impl Sender {
             self.init_undo();
             self.undo_restores = true;
         }
-        // Later segments arrived, so this was a loss, not reordering.
-        // spec: Linux tcp_enter_loss
         if state <= CaState::Disorder {
             self.rack.on_timeout(self.board.sacked_out);
         }
@@ -248,7 +249,7 @@ impl Sender {
             }
             self.lose(now, seq, true, &mut lost);
         }
-        self.tell_lost(now, true, &lost);
+        self.report_lost(now, true, &lost);
         self.stats.first_loss.get_or_insert(now);
     }
 }

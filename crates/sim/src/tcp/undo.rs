@@ -116,8 +116,8 @@ impl Sender {
         self.cc.on_ca_state(CaState::Open);
     }
 
-    /// Clears all loss marks. RACK judges the transmissions that a timeout marked again, but not those that it marked itself.
-    // spec: Linux tcp_undo_cwnd_reduction, tcp_rack_detect_loss (list_del_init)
+    /// Clears all loss marks. Segments that a timeout marked return to RACK's list; those that RACK marked do not.
+    // spec: Linux tcp_undo_cwnd_reduction, tcp_rack_detect_loss (list_del_init). Differs: in the Loss state RACK's return too.
     fn unmark_all_lost(&mut self, by_timeout: bool) {
         if self.board.lost_out == 0 {
             return;
@@ -218,8 +218,8 @@ mod tests {
 
     /// RFC 3168 §6.1.2: CWR follows every reduction, not only those caused by marks.
     #[test]
-    fn a_reduction_for_a_loss_is_told_too_and_withdrawn_by_an_undo() {
-        let is_told = |out: &[Segment]| out.iter().any(|segment| segment.marks & mark::CWR != 0);
+    fn cwr_follows_a_reduction_for_a_loss_unless_it_is_undone() {
+        let has_cwr = |out: &[Segment]| out.iter().any(|segment| segment.marks & mark::CWR != 0);
         for is_undone in [false, true] {
             let (mut sender, mut out) = sender("reno");
             sender.on_ack(at(200), &ack(1, 1, false, at(100)), &mut out);
@@ -228,10 +228,10 @@ mod tests {
                 sender.on_ack(at(201), &ack(1, sacked, false, at(100)), &mut out);
             }
             assert_eq!(sender.cc.ca_state(), CaState::Recovery);
-            let early = is_told(&out);
+            let early = has_cwr(&out);
             sender.on_ack(at(300), &ack(10, 10, false, if is_undone { at(100) } else { at(201) }), &mut out);
             assert_eq!(sender.stats.undos, u64::from(is_undone));
-            assert_eq!(is_told(&out), early || !is_undone, "{out:?}");
+            assert_eq!(has_cwr(&out), early || !is_undone, "{out:?}");
             assert!(!early, "PRR sent new data before the undo");
         }
         let (mut sender, mut out) = sender("reno");

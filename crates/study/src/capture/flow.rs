@@ -74,7 +74,7 @@ pub struct Counters {
     pub missing: u64,
     /// Bytes seen for the first time below newer ones.
     pub filled: u64,
-    /// Sum of the bytes in flight behind each data packet.
+    /// Sum of the bytes in flight after each data packet.
     pub in_flight: u64,
     /// Largest payload of a frame.
     pub largest: u64,

@@ -18,7 +18,7 @@ const SPREAD: f64 = 0.75;
 /// Smallest number of ACKs and of segments of spread data. Ours.
 const SPREAD_ACKS: u64 = 5;
 const SPREAD_SEGMENTS: f64 = 8.0;
-/// Share of what a busy link serves in an RTT, below which it was idle at times. Ours: ACKs are held back, and sizes vary.
+/// Largest data in flight of an idle link, as a share of rate × smallest RTT. Ours: ACKs are held back, and sizes vary.
 const IDLE_SHARE: f64 = 0.85;
 /// Segments that busy chunks must hold for the rate to be the link's. Ours.
 const BUSY_SEGMENTS: f64 = 40.0;

@@ -19,9 +19,8 @@ const KIND_SHARE: f64 = 0.15;
 /// Share of an episode's runs of losses that are longer than one segment, from which losses are bursts; the mean over the episodes. Ours:
 /// independent losses of 10 % have 0.1, bursts with a mean of 2.5 have 0.6, and one overflow of the queue, with many runs, is one episode.
 const BURST_SHARE: f64 = 0.4;
-/// Segments of an episode at the longest waiting times, from which it is an overflow of the queue beside losses of
-/// another kind; and the multiple of what nine tenths of the others lost. Ours: a start-up that doubles its window loses
-/// as much as the queue holds.
+/// Smallest overflow of the queue among losses of another kind, in segments, and as a multiple of the other episodes' 90th
+/// percentile. Ours: a start-up that doubles its window loses as much as the queue holds.
 const OVERFLOW_SEGMENTS: u64 = 8;
 const OVERFLOW_MULTIPLE: f64 = 5.0;
 /// Smallest number of episodes for a judgement on chance: fewer are too few for a share. Ours.
@@ -235,8 +234,11 @@ fn apart<'a, 'b>(
     signals: &Signals,
     link: &Link,
 ) -> (Vec<&'a Episode<'b>>, Vec<&'a Episode<'b>>) {
-    let mut sizes: Vec<(f64, f64)> = rest.iter().map(|one| (one.segments() as f64, 1.0)).collect();
-    let usual = quantile(&mut sizes, 0.9).unwrap_or(0.0);
+    let mut sizes: Vec<f64> = rest.iter().map(|one| one.segments() as f64).collect();
+    sizes.sort_by(f64::total_cmp);
+    sizes.pop(); // the candidate is no measure of itself
+    let mut others: Vec<(f64, f64)> = sizes.into_iter().map(|size| (size, 1.0)).collect();
+    let usual = quantile(&mut others, 0.9).unwrap_or(0.0);
     let longest_s = signals.waits().map_or(0.0, |all| link.queue_s(all.value_at_quantile(0.999) as f64 / 1e6));
     let full_s = (FULL_SHARE * longest_s).max(link.full_min_s());
     let is_overflow = |one: &&Episode<'_>| {

@@ -158,7 +158,7 @@ impl Scoreboard {
             (self.una, self.next) = (from, from);
         }
         let skipped = from.saturating_sub(self.next);
-        self.has_room();
+        self.make_room();
         self.records.push_back(self.record(now_ns, frame, from, to));
         self.next = to;
         skipped
@@ -218,7 +218,7 @@ impl Scoreboard {
     /// Records the data of a frame below `next` that was not seen before. It may have been sent before, unseen.
     fn fill(&mut self, now_ns: u64, frame: Frame, from: u64, to: u64) {
         let (mut from, mut nth) = (from, self.records.partition_point(|record| record.to <= from));
-        while from < to && self.has_room() {
+        while from < to && self.make_room() {
             let next = self.records.get(nth).map_or((to, to), |record| (record.from.min(to), record.to));
             if from < next.0 {
                 let own = Frame { number: frame.number_of(from), from, ..frame };
@@ -230,8 +230,8 @@ impl Scoreboard {
         }
     }
 
-    /// Makes room for a record; false if all were discarded for it.
-    fn has_room(&mut self) -> bool {
+    /// Discards all records if they are too many. Returns false if it did.
+    fn make_room(&mut self) -> bool {
         let has_room = self.records.len() < RECORDS_MAX;
         if !has_room {
             self.overrun();
@@ -271,7 +271,7 @@ impl Scoreboard {
     /// Splits the record that contains byte `at`, so that one begins there.
     fn split(&mut self, at: u64) {
         let nth = self.records.partition_point(|record| record.to <= at);
-        if self.records.get(nth).is_none_or(|record| record.from >= at) || !self.has_room() {
+        if self.records.get(nth).is_none_or(|record| record.from >= at) || !self.make_room() {
             return;
         }
         if let Some(record) = self.records.get_mut(nth) {

@@ -18,7 +18,7 @@ const JUMBO_SHARE: f64 = 0.98;
 const SHARE: f64 = 0.8;
 /// The same for a size that was seen itself, beside larger frames. Ours.
 const SEEN_SHARE: f64 = 0.3;
-/// Number of sizes between two judgements, and until which each is judged. Ours.
+/// Sizes after which the segment is judged again; before the first that many, after each. Ours.
 const EVERY: u64 = 64;
 
 /// Sizes and their numbers, the most frequent ones.

@@ -11,19 +11,21 @@ use super::headers::{self, Datagram, Frame, Segment, flag};
 use super::packets::{self, End};
 use crate::{Error, Result};
 
-/// Longest time by which packets are out of order in a file; a longer one is a clock set back. Ours: the queues of an interface are
-/// recorded one after the other, and no clock is set back by less.
+/// Largest disorder of packets in a file; a larger step back is a clock set back. Ours: queues of an interface are recorded in
+/// turn, within milliseconds; NTP steps a clock from 128 ms on.
 const DISORDER_NS: u64 = 5_000_000;
 /// Largest number of packets held to be put in order. Ours: that of 10 Gbit/s, 1 MB.
 const HELD_MAX: usize = 4_096;
-/// Longest time between two records of a packet with a number of IP, and of another one. Ours: without the number, a
-/// retransmission has the same header, and comes a round trip later.
+/// Longest time between two records of one packet, with an IPv4 identification and without. Ours: without it, a retransmission
+/// has the same header, and comes a round trip later.
 const TWICE_NS: u64 = 1_000_000;
 const TWICE_UNNUMBERED_NS: u64 = 50_000;
 /// Packets remembered to recognise a second record. Ours: those of 1 ms at 40 Gbit/s, 64 KiB.
 const REMEMBERED: usize = 4_096;
-/// Places that a packet may have among them; it takes that of the oldest. Ours.
+/// Entries in which a packet may be remembered; the oldest is replaced. Ours.
 const PLACES: usize = 4;
+/// Packets of one time that are compared. Ours: a burst of an offload.
+const TOGETHER_MAX: usize = 64;
 
 /// Counts of a capture's packets.
 #[derive(Clone, Copy, Debug, Default)]
@@ -159,6 +161,7 @@ impl Stream {
             self.flush(take);
             self.before_ns = Some(self.newest_ns.max(self.before_ns.unwrap_or(0)));
             self.counts.set_back += 1;
+            self.seen.clear();
             (self.newest_ns, self.clock) = (t_ns, self.clock.wrapping_add(1));
         } else if self.before_ns.is_some_and(|before_ns| t_ns >= before_ns) {
             // The clock may have been set back for a single packet.
@@ -171,7 +174,7 @@ impl Stream {
         }
         let at = self.held.partition_point(|one| one.0 <= t_ns);
         // Packets of one time are in the order of their data.
-        let together = self.held.range(..at).rev().take_while(|one| one.0 == t_ns);
+        let together = self.held.range(..at).rev().take(TOGETHER_MAX).take_while(|one| one.0 == t_ns);
         let earlier = together.zip(1..).filter(|(one, _)| packet.is_before(&one.1)).map(|(_, nth)| nth).last();
         self.counts.disordered += u64::from(is_late || earlier.is_some());
         self.held.insert(at - earlier.unwrap_or(0), (t_ns, packet));
@@ -208,7 +211,9 @@ pub fn notes(counts: &Counts) -> Vec<String> {
     add(counts.twice, "recorded twice, counted once");
     if counts.set_back > 0 {
         let times = counted(counts.set_back, "time");
-        notes.push(format!("its clock is set back {times}; RTTs beyond are left out"));
+        notes.push(format!(
+            "the clock is set back {times}; RTTs across such a step are left out, and durations are too short"
+        ));
     }
     notes
 }

@@ -12,11 +12,13 @@ const NEAR_SHARE: f64 = 0.25;
 const ECHOES_MIN: u64 = 3;
 /// Share of the data seen for the first time below newer data, from which losses happened before the capture. Ours.
 const FILLED_SHARE: f64 = 0.001;
-/// Longest time to an ACK, packets, their share of a segment, and the mean number in flight, of bulk data that its
-/// receiver acknowledges at once. Ours: a sender of bulk data has an initial window of ten segments in flight.
+/// Longest time to an ACK of a receiver at the capture, ns. Ours.
 const AT_ONCE_NS: u64 = 1_000_000;
+/// Smallest number of packets of bulk data. Ours.
 const BULK_PACKETS: u64 = 100;
+/// Mean frame of bulk data, in segments. Ours.
 const BULK_SHARE: (f64, f64) = (0.8, 2.0);
+/// Mean data in flight at a receiver, in frames. Ours: a sender starts with ten segments.
 const BULK_IN_FLIGHT: f64 = 3.0;
 
 /// Shortest time from an ACK to the data that echoes its timestamp: the round trip on the sender's side of the capture.

@@ -35,7 +35,7 @@ fn a_queue_with_an_aqm_hangs_below_htb_and_a_plain_one_in_a_token_bucket() {
     for (aqm, shaper, queue) in [
         ("droptail", " tbf rate ", " bfifo limit "),
         ("codel", " htb ", " codel limit "),
-        ("fq:flow_limit=50", " htb ", " fq limit 83 flow_limit 50 quantum 3028 initial_quantum 15140"),
+        ("fq:flow_limit=50", " htb ", " fq limit 82 flow_limit 50 quantum 3028 initial_quantum 15140"),
         // 16 ms are four ticks of the kernel, and its timer adds one.
         ("pie:tupdate=16ms", " htb ", " tupdate 12000.000us "),
         ("dualpi2", " htb ", ""),

@@ -179,7 +179,9 @@ impl Sender {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::setup::{HostSetup, Transport};
+    use crate::setup::{AckEvery, FlowSetup, HostSetup, Transport};
+    use crate::tcp::packet::AckPacket;
+    use bbrlab_core::AlgorithmConfig;
 
     fn at(ms: u64) -> Time {
         Time::ZERO + Span::millis(ms)
@@ -207,19 +209,25 @@ mod tests {
     /// On a path of 5 ms s2n-quic takes any packet that the next one overtook for lost.
     #[test]
     fn s2n_quic_counts_the_time_threshold_as_reached_a_millisecond_early() {
-        let delay = QuicRtt::first(Span::millis(5), MAX_ACK_DELAY).loss_delay();
-        for (transport, is_lost) in [(Transport::QuicS2n, true), (Transport::QuicQuinn, false)] {
-            let host = HostSetup { transport, ..HostSetup::default() };
-            let quic = QuicSender::new(&host, Span::millis(5)).unwrap();
-            assert_eq!(judge(at(5) + quic.early(), at(0), 1, delay) == Verdict::Lost, is_lost);
+        for (transport, lost) in [(Transport::QuicS2n, 1), (Transport::QuicQuinn, 0)] {
+            let mut setup = FlowSetup::bulk("a".to_owned(), AlgorithmConfig::named("cubic").unwrap());
+            setup.host.transport = transport;
+            let (mut sender, mut out) = (Sender::new(0, &setup, 1), Vec::new());
+            sender.start(Time::ZERO, &mut out);
+            sender.on_syn_ack(at(5), &setup, Time::ZERO, &mut out);
+            let ack = AckPacket { una: 1, sack: [(0, 1), (0, 0), (0, 0)], window: u64::MAX, ..AckPacket::default() };
+            sender.on_ack(at(10), &ack, &mut out);
+            assert_eq!(sender.stats.lost, lost, "{transport:?}");
         }
     }
 
     #[test]
     fn the_probe_timeout_waits_for_the_delay_that_the_receiver_announced() {
         for delay in [MAX_ACK_DELAY, Span::millis(100)] {
-            let rtt = QuicRtt::first(Span::millis(20), delay);
-            assert_eq!(rtt.probe_timeout(), Span::millis(20 + 40) + delay);
+            let ack = Some(AckEvery { packets: 10, delay });
+            let host = HostSetup { transport: Transport::QuicQuinn, ack, ..HostSetup::default() };
+            let quic = QuicSender::new(&host, Span::millis(20)).unwrap();
+            assert_eq!(quic.rtt.probe_timeout(), Span::millis(20 + 40) + delay);
         }
     }
 

@@ -6,8 +6,9 @@ use bbrlab_core::{Span, Time};
 use super::super::undo::stamp;
 use crate::setup::Rwnd;
 
-/// Initial receive window under autotuning. Source: Linux `tcp_rmem[1]` / 2.
-const INITIAL: u64 = 65_535;
+/// Initial receive space under autotuning, of which one segment is reserved. Source: Linux `tcp_rmem[1]` / 2,
+/// `tcp_init_buffer_space`.
+const INITIAL: u64 = 64 << 10;
 /// Initial bound of the autotuned window. Source: Linux `tcp_rmem[1]`, 128 KiB, of which 162 / 256 hold data in full segments.
 const INITIAL_CLAMP: u64 = (128 << 10) * 162 / 256;
 /// Segments of the first round. Source: Linux `TCP_INIT_CWND`.
@@ -48,17 +49,18 @@ impl Window {
             Rwnd::Fixed(bytes) => return Self { now: bytes, tuning: None },
             Rwnd::Auto(limit) => limit,
         };
+        let now = INITIAL.saturating_sub(mss).min(limit);
         let tuning = Tuning {
             limit,
             clamp: INITIAL_CLAMP.min(limit),
-            round: INITIAL_ROUND * mss,
+            round: (INITIAL_ROUND * mss).min(now).max(1),
             mark: (0, Time::ZERO),
             rtt_us: 0,
             base_us: 0,
             shortest_us: u64::MAX,
             sampled: Time::ZERO,
         };
-        Self { now: INITIAL.min(limit), tuning: Some(Box::new(tuning)) }
+        Self { now, tuning: Some(Box::new(tuning)) }
     }
 
     /// Starts the first round after a handshake of this RTT.
@@ -89,16 +91,17 @@ impl Window {
 }
 
 impl Tuning {
-    /// Window after a segment sent at `sent`.
-    // spec: Linux tcp_grow_window
+    /// Window after a segment sent at `sent`, which takes room in the buffer itself.
+    // spec: Linux tcp_grow_window. Differs: out-of-order data uses no room, and short segments grow the window too.
     #[inline(never)]
     fn grown(&mut self, window: u64, now: Time, sent: Time, mss: u64) -> u64 {
         self.measure_rtt(now, sent);
-        window.max(self.clamp.min(window + 2 * mss))
+        window.max(self.clamp.saturating_sub(mss).min(window + 2 * mss))
     }
 
-    /// Samples the RTT once for each tick of the timestamp option. The time beyond the shortest is the queue's.
-    // spec: Linux tcp_rcv_rtt_measure_ts, tcp_rcv_rtt_update
+    /// Samples the RTT once for each tick of the timestamp option.
+    // spec: Linux tcp_rcv_rtt_update. Differs: the handshake's RTT plus the delay beyond the shortest on the forward path, since
+    // segments carry no echo.
     fn measure_rtt(&mut self, now: Time, sent: Time) {
         let took_us = now.since(sent).as_micros();
         self.shortest_us = self.shortest_us.min(took_us);
