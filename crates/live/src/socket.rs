@@ -180,12 +180,6 @@ pub fn abort_on_close(fd: impl AsFd) -> io::Result<()> {
     setsockopt(&fd, sockopt::Linger, &libc::linger { l_onoff: 1, l_linger: 0 }).map_err(io::Error::from)
 }
 
-/// Receive buffer (`tcp_rmem`) whose window autotunes up to this many bytes. Of a buffer filled with full segments, 162 / 256 are
-/// payload over a virtual device, measured on Linux 6.12 (`scaling_ratio`).
-pub const fn buffer_for(window: u64) -> u64 {
-    window.saturating_mul(256) / 162
-}
-
 /// Combines address and port.
 pub const fn at(address: Ipv4Addr, port: u16) -> SocketAddrV4 {
     SocketAddrV4::new(address, port)

@@ -217,6 +217,22 @@ pub enum Rwnd {
     Auto(u64),
 }
 
+impl Rwnd {
+    /// Share of a receive buffer that holds data in full segments, in 256ths; the rest is bookkeeping. Source: Linux 6.12
+    /// `scaling_ratio`, measured over a virtual device.
+    const PAYLOAD: u64 = 162;
+
+    /// Window of a receive buffer.
+    pub const fn of_buffer(bytes: u64) -> u64 {
+        bytes.saturating_mul(Self::PAYLOAD) / 256
+    }
+
+    /// Receive buffer of a window.
+    pub const fn buffer_of(window: u64) -> u64 {
+        window.saturating_mul(256) / Self::PAYLOAD
+    }
+}
+
 /// Traffic written by the application.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Traffic {

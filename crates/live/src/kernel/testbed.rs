@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use bbrlab_core::Span;
+use bbrlab_sim::setup::Rwnd;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::prctl::set_timerslack;
 use serde::{Deserialize, Serialize};
@@ -20,7 +21,6 @@ use super::relay::{EmulatedPath, Observer};
 use super::self_check::{CheckSamples, CpuTime, Limits, Readings, SelfCheck, TcpMemory};
 use super::tun::{self, Offload, Tun, TunConfig};
 use crate::clock;
-use crate::socket::buffer_for;
 use crate::{Error, Result};
 
 /// The senders' address. Source: TEST-NET-1 (RFC 5737), which is assigned to no one.
@@ -149,7 +149,7 @@ impl Testbed {
     /// the settings that failed.
     pub fn tune_for(&self, window: Option<u64>, ecn: u8) -> Vec<String> {
         let received = match window {
-            Some(bytes) => format!("4096 131072 {}", buffer_for(bytes).min(AMPLE)),
+            Some(bytes) => format!("4096 131072 {}", Rwnd::buffer_of(bytes).min(AMPLE)),
             None => format!("4096 {AMPLE} {AMPLE}"),
         };
         let sent = format!("4096 {SEND_BUFFER} {AMPLE}");

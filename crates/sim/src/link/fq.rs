@@ -19,7 +19,7 @@ const BUCKETS: u32 = 1024;
 const REFILL_DELAY: Span = Span::millis(40);
 /// Bytes that each band may send per round. Source: Linux `sch_fq`, `TCA_FQ_WEIGHTS`.
 const BAND_QUANTA: [i64; 3] = [9 << 16, 3 << 16, 1 << 16];
-/// Packets that may pass by the flows' queues while these are empty. Source: Linux `fq_fastpath_check`.
+/// Largest number of packets on the fast path, open while all flows' queues are empty. Source: Linux `fq_fastpath_check`.
 const PASSING_MAX: usize = 8;
 
 /// Band of a DSCP.
@@ -41,7 +41,7 @@ pub(super) struct Fq<P> {
     bands: [Band; 3],
     /// Band that is being served.
     served: usize,
-    /// Packets that found no flow's queue occupied; served first. Source: Linux `internal`.
+    /// Packets on the fast path, served first. Source: Linux `internal`.
     passing: Fifo<P>,
     /// Flow queues that hold packets.
     occupied: u32,
@@ -106,7 +106,7 @@ impl<P: LinkPacket> Fq<P> {
     pub fn enqueue(&mut self, now: Time, entry: Entry<P>, limit: Limit, tally: &mut Tally) -> Verdict {
         let (flow, wire_bytes) = (entry.packet.flow(), u64::from(entry.packet.wire_bytes()));
         let band = self.band(&entry.packet);
-        // The limit holds for each band. Packets that pass by count in none.
+        // The limit holds for each band. Packets on the fast path count in none.
         if self.bands[band].packets >= limit.packets || self.bands[band].bytes + wire_bytes > limit.bytes {
             tally.stats.drops += 1;
             return Verdict::Dropped;
@@ -123,7 +123,7 @@ impl<P: LinkPacket> Fq<P> {
             }
             if !queue.listed {
                 queue.listed = true;
-                // In the band of its last packet, a flow's first time in the highest.
+                // It is listed in the band of its last packet, at first in the highest.
                 self.bands[queue.band].new.push_back(index);
                 if now.since(queue.idle_since) > REFILL_DELAY {
                     queue.credit = queue.credit.max(self.config.quantum.into());
@@ -155,7 +155,7 @@ impl<P: LinkPacket> Fq<P> {
         Some(entry)
     }
 
-    /// Takes the next packet from the flows' queues, at least one of which holds some.
+    /// Takes the next packet from the flows' queues. They must not all be empty.
     fn dequeue_in_turn(&mut self, now: Time, tally: &mut Tally) -> Entry<P> {
         // Bounded: each iteration raises the credit of a queue or of a band, or removes a queue from a list.
         loop {

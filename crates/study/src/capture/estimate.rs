@@ -41,7 +41,7 @@ pub struct RttEstimate {
     pub p95_ms: f64,
     /// Largest, ms.
     pub max_ms: f64,
-    /// True if the queue may never have been empty: the base RTT may be smaller.
+    /// True if the queue was never seen empty, so that the base RTT is an upper bound.
     pub is_upper_bound: bool,
     /// Basis.
     pub from: String,

@@ -163,7 +163,7 @@ pub struct Flow {
     pub newest_rtt_ns: Option<u64>,
     /// RTT of the handshake as the capture shows it to this end.
     pub handshake_ns: Option<u64>,
-    /// Least data in flight with a packet just sent, bytes. The capture holds all of it once its first data is acknowledged.
+    /// Smallest amount of data in flight after a packet was sent, bytes; known once the first data of the capture is acknowledged.
     pub least_in_flight: Option<u64>,
     /// Window reductions.
     pub reductions: Vec<Reduction>,
@@ -172,7 +172,7 @@ pub struct Flow {
     has_timestamps: bool,
     /// Echoes of the receiver's timestamps.
     pub echoes: Echoes,
-    /// Sizes that show the segment where no SYN does.
+    /// Sizes of frames and of ACKs' steps, for a connection without SYNs.
     sizes: Sizes,
     numbers: Unwrapped,
     window: u64,
@@ -184,7 +184,7 @@ pub struct Flow {
 }
 
 impl Flow {
-    /// Segment size: that of both SYNs without the timestamp option, else that whose multiples frames and ACKs are.
+    /// Segment size: by the SYNs, less the timestamp option; without them by the sizes of frames and of ACKs' steps.
     pub fn mss(&self) -> u64 {
         let options = if self.has_timestamps { TIMESTAMP_BYTES } else { 0 };
         let announced = self.own.mss.into_iter().chain(self.peer.mss).min().map(u64::from);
@@ -272,7 +272,7 @@ impl Flow {
         self.watch_dip(now_ns);
     }
 
-    /// Counts the size of a frame, an ACK's step or a block, if no SYN shows that of a segment.
+    /// Counts the size of a frame or of an ACK's step, for a connection without SYNs.
     fn count_size(&mut self, size: u64) {
         if self.own.mss.or(self.peer.mss).is_none() {
             self.sizes.add(size);

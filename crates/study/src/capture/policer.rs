@@ -23,7 +23,7 @@ const EXACT_STEADY: f64 = 0.2;
 const EXACT_DEPTHS: u32 = 16;
 /// Runs of losses among the packets that are remembered, from which those behind them are not needed. Ours.
 const EXACT_RUNS: usize = 16;
-/// Largest number of packets of which each is remembered. Ours: 1.3 MB.
+/// Largest number of packets remembered one by one. Ours: 1.3 MB.
 pub const STEPS_MAX: usize = 32_768;
 /// Share of the best excess from which a rate is as good; the steadiest level at the losses decides. Ours.
 const AS_GOOD: f64 = 0.9;

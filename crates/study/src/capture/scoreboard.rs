@@ -133,9 +133,9 @@ pub struct Scoreboard {
     pub arrived: Vec<(u64, u64)>,
     /// Send time and RTT of the last data that left the records.
     front: (u64, u64),
-    /// Clock of the file, counted up where it is set back: RTTs beyond that are none.
+    /// Number of times that the file's clock was set back. No RTT spans such a step.
     pub clock: u32,
-    /// Shortest time from data sent once to its ACK, also if it is none.
+    /// Shortest time from data sent once to its ACK; 0 counts too.
     pub least_ns: Option<u64>,
     /// True if records were discarded because they were too many.
     pub has_overrun: bool,

@@ -12,16 +12,16 @@ const ETHERNET_MAX: u64 = 1460;
 const ETHERNET: [u64; 4] = [1460, 1448, 1440, 1428];
 /// Largest payload of a frame on the wire without offload. Source: jumbo frames.
 pub const MTU_MAX: u64 = 9000;
-/// Share of the sizes that are multiples of a jumbo frame's segment, and of another's. Ours: writes of the application
-/// end in shorter segments; one that only part of the sizes confirms must not multiply the losses.
+/// Smallest share of the sizes that are multiples of the segment, over jumbo frames and otherwise. Ours: an application's writes end
+/// in shorter segments, and a segment size that is too large would multiply the losses.
 const JUMBO_SHARE: f64 = 0.98;
 const SHARE: f64 = 0.8;
 /// The same for a size that was seen itself, beside larger frames. Ours.
 const SEEN_SHARE: f64 = 0.3;
-/// Sizes after which the segment is judged again; before the first that many, after each. Ours.
+/// Interval between judgements, in sizes; the first ones are judged one by one. Ours.
 const EVERY: u64 = 64;
 
-/// Sizes and their numbers, the most frequent ones.
+/// The most frequent sizes, with their counts.
 #[derive(Clone, Debug, Default)]
 pub struct Sizes {
     counts: Vec<(u64, u64)>,
@@ -30,7 +30,7 @@ pub struct Sizes {
 }
 
 impl Sizes {
-    /// The size whose multiples the others are.
+    /// Segment size, once the sizes show it.
     pub const fn segment(&self) -> Option<u64> {
         self.segment
     }

@@ -1,4 +1,4 @@
-//! Decoded packets of a file in the order of their times, each once, with a count of clocks that were set back.
+//! Packets of a file: decoded, in order of time, without second records, and with a count of steps of the clock.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::VecDeque;
@@ -24,7 +24,7 @@ const TWICE_UNNUMBERED_NS: u64 = 50_000;
 const REMEMBERED: usize = 4_096;
 /// Entries in which a packet may be remembered; the oldest is replaced. Ours.
 const PLACES: usize = 4;
-/// Packets of one time that are compared. Ours: a burst of an offload.
+/// Largest number of packets of one time that are compared. Ours: a burst of an offload.
 const TOGETHER_MAX: usize = 64;
 
 /// Counts of a capture's packets.
@@ -68,7 +68,7 @@ pub enum Packet {
 }
 
 impl Packet {
-    /// True if it comes first in its connection, of two packets at one time: by the handshake, or by the data of one sender.
+    /// True if it precedes another packet of the same time: by the handshake, or by the order of data.
     fn is_before(&self, other: &Self) -> bool {
         let (Self::Tcp(own), Self::Tcp(other)) = (self, other) else { return false };
         let rank = |one: &Segment| if one.has(flag::SYN) { u8::from(one.has(flag::ACK)) } else { 2 };
@@ -91,7 +91,7 @@ pub fn read(from: impl Read + Send, mut take: impl FnMut(u64, Packet)) -> Result
     Ok(stream.counts)
 }
 
-/// Packets held until none before them can follow.
+/// Packets held until no earlier one can follow.
 #[derive(Debug, Default)]
 struct Stream {
     counts: Counts,

@@ -1,4 +1,4 @@
-//! Place of a capture: times on either side of it, from the handshake or from timestamps, else data that was lost before it.
+//! Place of a capture, by the times on its two sides: from the handshake or timestamps; without them by data lost before it.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::estimate::Vantage;
@@ -10,7 +10,7 @@ use super::table::Handshake;
 const NEAR_SHARE: f64 = 0.25;
 /// Smallest number of echoed timestamps. Ours.
 const ECHOES_MIN: u64 = 3;
-/// Share of the data seen for the first time below newer data, from which losses happened before the capture. Ours.
+/// Smallest share of data first seen after newer data where losses happen before the capture. Ours.
 const FILLED_SHARE: f64 = 0.001;
 /// Longest time to an ACK of a receiver at the capture, ns. Ours.
 const AT_ONCE_NS: u64 = 1_000_000;
@@ -55,7 +55,7 @@ impl Echoes {
         }
     }
 
-    /// Discards what spans a clock set back.
+    /// Forgets the expected echo after a step of the clock.
     pub const fn on_clock(&mut self) {
         self.expected = None;
     }
@@ -94,7 +94,7 @@ fn place(own_ns: u64, other_ns: u64) -> Vantage {
     }
 }
 
-/// True if hardly more than a packet of bulk data is in flight at the capture, and ACKs take less than a path.
+/// True if few packets of bulk data are in flight, and ACKs come sooner than over any path.
 fn is_acknowledged_at_once(flow: &Flow) -> bool {
     let counters = flow.counters;
     let packets = (counters.packets as f64).max(1.0);

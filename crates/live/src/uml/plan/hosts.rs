@@ -13,7 +13,6 @@ use super::{
     AMPLE, BUCKET_ROOM, ENDLESS, ETHERNET, Endpoints, Plan, SEND_BUFFER, TSO_MAX, fifo, loss, percent, rate, tcp_ecn,
     time,
 };
-use crate::socket::buffer_for;
 
 /// First address of hosts with flows in the other direction, behind those of the backend's most flows.
 const UPLOADS_FROM: usize = 25_000;
@@ -206,7 +205,7 @@ impl Plan {
             let _ = writeln!(self.discipline(&name), "{reverse}");
         }
         let window = match kind.rwnd {
-            Rwnd::Auto(bytes) => format!("4096 131072 {}", buffer_for(bytes)),
+            Rwnd::Auto(bytes) => format!("4096 131072 {}", Rwnd::buffer_of(bytes)),
             Rwnd::Unlimited | Rwnd::Fixed(_) => format!("4096 {AMPLE} {AMPLE}"),
         };
         self.sysctl(&name, "ipv4/tcp_rmem", window);

@@ -6,11 +6,11 @@ use bbrlab_core::{Span, Time};
 use super::super::undo::stamp;
 use crate::setup::Rwnd;
 
-/// Initial receive space under autotuning, of which one segment is reserved. Source: Linux `tcp_rmem[1]` / 2,
+/// Receive space at the start of autotuning; one segment of it is reserved. Source: Linux `tcp_rmem[1]` / 2,
 /// `tcp_init_buffer_space`.
 const INITIAL: u64 = 64 << 10;
-/// Initial bound of the autotuned window. Source: Linux `tcp_rmem[1]`, 128 KiB, of which 162 / 256 hold data in full segments.
-const INITIAL_CLAMP: u64 = (128 << 10) * 162 / 256;
+/// Largest window until the buffer first grows. Source: Linux `tcp_rmem[1]`, 128 KiB.
+const INITIAL_CLAMP: u64 = Rwnd::of_buffer(128 << 10);
 /// Segments of the first round. Source: Linux `TCP_INIT_CWND`.
 const INITIAL_ROUND: u64 = 10;
 
@@ -35,7 +35,7 @@ struct Tuning {
     mark: (u64, Time),
     /// Smoothed RTT as the receiver sees it, µs. Source: Linux `rcv_rtt_est`.
     rtt_us: u64,
-    /// RTT of the handshake, and the shortest time that a segment took, µs.
+    /// RTT of the handshake, and the shortest delay of a segment, µs.
     base_us: u64,
     shortest_us: u64,
     /// Time of the newest sample of the RTT.
