@@ -362,4 +362,15 @@ mod tests {
         control.start_dropping(late, &CONFIG, 1500, head, &mut fifo, &mut tally);
         assert_eq!(control.count, 1);
     }
+
+    /// An overflow of FQ-CoDel raises the count of a queue that has never dropped.
+    #[test]
+    fn the_first_dropping_state_begins_at_one_drop() {
+        let mut control = Control { count: 10, ..Control::default() };
+        let (mut fifo, mut tally) = (Fifo::new(), Tally::default());
+        (0..2).for_each(|_| fifo.push(Entry { packet: packet(1500), arrived: Time::ZERO }));
+        let head = fifo.pop();
+        control.start_dropping(Time::ZERO + Span::millis(200), &CONFIG, 1500, head, &mut fifo, &mut tally);
+        assert_eq!(control.count, 1);
+    }
 }

@@ -310,6 +310,13 @@ mod tests {
     }
 
     #[test]
+    fn a_sum_that_overflows_ends_the_marks() {
+        let mut pie = under_load(PieConfig { ecn: true, ..CONFIG }, 0.05, Span::millis(20));
+        pie.accumulated = 255.9;
+        assert_eq!([1, 2, 3].map(|_| pie.drop_early()), [true, false, false]);
+    }
+
+    #[test]
     fn the_burst_allowance_does_not_fall_in_an_idle_time() {
         let mut pie = Pie::new(CONFIG, Rng::new(1));
         let mut tally = Tally::default();
