@@ -255,4 +255,25 @@ mod tests {
         assert_eq!(lengths(|sender, _, out| sender.on_time(at(110), out)), [1448]);
         assert_eq!(lengths(|sender, _, out| sender.on_time(at(120), out)), [1448]);
     }
+
+    /// Payloads sent into a window with room for one segment and 100 bytes.
+    fn lengths(written: u64, short_end: u64) -> Vec<u16> {
+        let (mut sender, _) = sender();
+        sender.app.written = written;
+        sender.board.una = sender.board.next - 1;
+        sender.una_bytes = sender.next_bytes - MSS;
+        sender.window = 2 * MSS + 100;
+        sender.short_end = short_end;
+        let mut out = Vec::new();
+        sender.wstamp = at(100);
+        sender.write(at(200), u32::MAX, &mut out);
+        out.iter().map(|segment| segment.len).collect()
+    }
+
+    /// What exceeds the window is cut to its last byte, unless a short segment is outstanding: Linux `tcp_mss_split_point`.
+    #[test]
+    fn a_window_is_filled_to_its_last_byte() {
+        assert_eq!(lengths(1 << 20, 0), [1448, 100]);
+        assert_eq!(lengths(1 << 20, 10 * MSS), [1448]);
+    }
 }

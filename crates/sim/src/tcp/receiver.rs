@@ -84,6 +84,8 @@ pub struct Receiver {
     pub(super) fresh: u32,
     pub(super) ecn: Ecn,
     pub(super) window: Window,
+    /// Right edge of the advertised window, in bytes from the start; kept while ranges are missing.
+    window_edge: u64,
     /// True under Linux's default rules: no ECN, GRO, autotuning or rule of its own.
     has_default_rules: bool,
     /// Payload lengths of out-of-order segments that differ from the MSS: (segment, bytes).
@@ -143,6 +145,7 @@ impl Receiver {
             fresh: 0,
             ecn: Ecn::new(host.ecn, host.accurate_ecn, host.l4s),
             window: Window::new(rwnd, mss.into()),
+            window_edge: 0,
             has_default_rules: !host.ecn && host.gro.is_none() && rule.is_none() && !matches!(rwnd, Rwnd::Auto(_)),
             short: Vec::new(),
             quic,
@@ -261,7 +264,7 @@ impl Receiver {
             self.clear_timers();
             acks.push(self.make_ack(None));
         }
-        if self.window.grow(now, segment.sent, self.mss) {
+        if self.window.grow(now, segment.sent, self.mss, self.bytes - self.in_order_bytes) {
             self.quick |= 1;
         }
         let taken = if is_again {
@@ -308,7 +311,7 @@ impl Receiver {
         if seq == self.next || self.recent_len < SACK_BLOCKS_EXPECTED {
             return false;
         }
-        !self.recent[..SACK_BLOCKS_EXPECTED].iter().any(|range| range.0 == seq + 1 || range.1 == seq)
+        !self.recent[..SACK_BLOCKS_EXPECTED].iter().any(|range| range.0 <= seq + 1 && seq <= range.1)
     }
 
     pub(super) fn clear_timers(&mut self) {
@@ -353,6 +356,9 @@ impl Receiver {
         if segment.seq != self.next {
             if u64::from(segment.len) != self.mss {
                 self.short.push((segment.seq, segment.len));
+            }
+            if self.ranges.is_empty() {
+                self.window_edge = (self.in_order_bytes - self.unacked_bytes).saturating_add(self.window.now);
             }
             self.insert(segment.seq, before);
             return self.want_out_of_order();
@@ -489,13 +495,14 @@ impl Receiver {
         }
         let pending = self.dsack.take();
         let dsack = dsack.or(pending);
+        let window = if self.ranges.is_empty() { self.window.now } else { self.window_beside_ranges() };
         self.unacked_bytes = 0;
         self.acknowledged = self.next;
         let mut ack = AckPacket {
             una: self.next,
             dsack,
             ts_echo: self.ts_recent,
-            window: self.window.now,
+            window,
             fresh: std::mem::take(&mut self.fresh),
             ece: self.ecn.echo,
             ce: self.ecn.ce,
@@ -508,6 +515,18 @@ impl Receiver {
             *slot = ((from - self.next) as u32, (to - self.next) as u32);
         }
         ack
+    }
+
+    /// Window while data out of order occupies the buffer. Its right edge does not move back.
+    // spec: Linux tcp_select_window, __tcp_select_window
+    #[cold]
+    fn window_beside_ranges(&mut self) -> u64 {
+        let (free, is_scarce) = self.window.beside(self.bytes - self.in_order_bytes, self.mss);
+        if is_scarce {
+            self.quick = 0;
+        }
+        self.window_edge = self.window_edge.max(self.in_order_bytes.saturating_add(free));
+        self.window_edge - self.in_order_bytes
     }
 
     /// Inserts a segment into the ranges, merges neighbours, and reports it first.

@@ -91,7 +91,10 @@ impl Sender {
                 self.rack.update_window(sampler.delivered(), prior);
             }
         }
-        self.window = ack.window;
+        // spec: Linux tcp_may_update_window
+        if ack.una > prior_una || ack.una == prior_una && ack.window > self.window {
+            self.window = ack.window;
+        }
         let (rtt, rtt_oldest) = self.rtt_samples(now, ack, &seen);
         if let Some(rtt) = rtt {
             self.min_rtt_us = self.min_rtt_us.min(rtt.as_micros().max(1));

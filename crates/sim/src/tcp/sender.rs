@@ -69,7 +69,7 @@ pub struct Sender {
     /// End of the super-packet to be sent next, bytes.
     pub(super) super_end: u64,
     /// End of the newest segment shorter than the MSS. Source: Linux `snd_sml`.
-    short_end: u64,
+    pub(super) short_end: u64,
     /// Start of the super-packets built after the receive window was known.
     pub(super) wide_from: u64,
     // Pacing
@@ -429,7 +429,8 @@ impl Sender {
                 quota = 1;
             }
             let burst = self.burst_segments();
-            if !probe && burst > 1 && self.should_defer(now, cwnd, in_flight, burst, &mut cwnd_limited) {
+            let has_more = self.app.written - self.next_bytes > u64::from(self.mss);
+            if !probe && burst > 1 && has_more && self.should_defer(now, cwnd, in_flight, burst, &mut cwnd_limited) {
                 break;
             }
             let n = self.send_burst(now, burst.min(quota).min(limit - sent), probe, out);
@@ -460,15 +461,14 @@ impl Sender {
         let mss = u64::from(self.mss);
         let segments = match room {
             _ if room >= u64::from(segments) * mss => segments,
-            _ if end == self.app.written => room.div_ceil(mss) as u32,
-            _ => (room / mss).max(1) as u32,
+            _ => room.div_ceil(mss) as u32,
         };
-        // A short segment waits while an earlier short one is outstanding: Minshall's variant of Nagle's algorithm (Linux
-        // `tcp_nagle_check`).
+        // A short segment waits while an earlier short one is outstanding: Minshall's variant of Nagle's algorithm. It also cuts
+        // what exceeds the receive window.
+        // spec: Linux tcp_nagle_check, tcp_mss_split_point
         let is_short = u64::from(segments) * mss > room;
         let is_behind = is_short && !first && !probe && self.short_end > self.una_bytes;
-        let waits = is_behind && end == self.app.written && self.app.gathers();
-        let segments = segments - u32::from(waits);
+        let segments = segments - u32::from(is_behind && self.app.gathers());
         if segments == 0 {
             return 0;
         }

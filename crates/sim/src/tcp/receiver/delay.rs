@@ -7,8 +7,10 @@ use super::super::timers::{TICK, fires_after, ticks};
 
 /// Linux's own delay of ACKs. Source: Linux `TCP_DELACK_MIN`, `TCP_ATO_MIN`.
 const ATO_MIN: u64 = ticks(Span::millis(40));
-/// Its upper bound in ticks where the RTT is longer. Source: Linux `tcp_delack_max`: a tick below the least RTO.
-const ATO_MAX: u64 = ticks(Span::millis(200)) - 1;
+/// Longest interval that it adapts to. Source: Linux `TCP_DELACK_MAX`.
+const ATO_LONGEST: u64 = ticks(Span::millis(200));
+/// Upper bound of the delay in ticks where the RTT is longer. Source: Linux `tcp_delack_max`: a tick below the least RTO.
+const ATO_MAX: u64 = ATO_LONGEST - 1;
 /// Interval in ticks up to which segments come fast. Source: Linux `tcp_event_data_recv`.
 const SHORT: u64 = ATO_MIN / 2;
 /// Least variation of the RTT in a host's RTO. Source: Linux `tcp_rto_min`.
@@ -41,7 +43,7 @@ impl AckDelay {
         if interval <= SHORT {
             self.ato = self.ato / 2 + SHORT;
         } else if interval < self.ato {
-            self.ato = (self.ato / 2 + interval).min(rto);
+            self.ato = (self.ato / 2 + interval).min(rto).min(ATO_LONGEST);
         }
         interval > rto
     }
@@ -49,7 +51,7 @@ impl AckDelay {
     /// Doubles the delay, because no further segment released the ACK in time.
     // spec: Linux tcp_delack_timer_handler
     pub(super) fn on_expiry(&mut self, srtt: Span) {
-        self.ato = (2 * self.ato).min(rto_ticks(srtt));
+        self.ato = (2 * self.ato).min(rto_ticks(srtt)).min(ATO_LONGEST);
     }
 
     /// Restores the least delay, as at the beginning and the end of quick ACKs.
@@ -68,4 +70,24 @@ impl AckDelay {
 /// RTO of the receiving host after its one sample of the RTT, the handshake's.
 fn rto_ticks(srtt: Span) -> u64 {
     ticks(srtt + (srtt + srtt).max(RTO_VARIATION_MIN))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The RTO of so long a path bounds nothing.
+    #[test]
+    fn the_delay_adapts_to_200_ms_at_most() {
+        let srtt = Span::secs(1);
+        let mut delay = AckDelay::new();
+        for _ in 0..6 {
+            delay.on_expiry(srtt);
+        }
+        assert_eq!(delay.ato, ATO_LONGEST);
+        // Half of it and almost all of it.
+        delay.in_order_at = Time::ZERO;
+        delay.on_in_order(Time::ZERO + Span::millis(196), srtt);
+        assert_eq!(delay.ato, ATO_LONGEST);
+    }
 }

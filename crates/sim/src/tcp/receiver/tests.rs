@@ -201,6 +201,17 @@ fn a_compressed_ack_goes_out_before_a_third_block_hides_one() {
     assert_eq!(r.compressed, 0, "the segment that drew that ACK asks for no other");
 }
 
+/// Linux `tcp_sack_extend` takes a segment that lies within a block for an extension of it.
+#[test]
+fn a_segment_within_a_listed_block_hides_no_other() {
+    let mut r = receiver();
+    for seq in [1, 2, 3, 6, 7] {
+        arrive(&mut r, Time::nanos(seq), &segment(seq));
+    }
+    assert!(r.compressed > 0);
+    assert!(arrive(&mut r, Time::nanos(9), &segment(2)).is_none());
+}
+
 #[test]
 fn a_segment_that_arrives_twice_is_reported_by_dsack() {
     let mut r = receiver();
@@ -304,4 +315,43 @@ fn an_autotuned_window_grows_with_the_data_of_each_round() {
     // The first of the third round sees 20 segments in the second, and each window is three times what is in flight, or more.
     assert!(at(31 + 19).is_some_and(|window| window > 120_000), "{windows:?}");
     assert_eq!(windows.last().map(|ack| ack.1), Some((1 << 20) - 1448));
+}
+
+/// Data behind a hole occupies the buffer, so the window's edge stays when a first hole of two is filled; it follows when the
+/// second is. Linux `tcp_select_window` never moves it back.
+#[test]
+fn out_of_order_data_takes_room_in_an_autotuned_window() {
+    let windows = |rwnd, arrivals: &[u64]| {
+        let mut r = Receiver::new(1448, rwnd, true, &HostSetup::default());
+        r.on_handshake(Time::ZERO, Span::millis(40));
+        let mut windows = Vec::new();
+        for &seq in arrivals {
+            if let Some(ack) = arrive(&mut r, Time::ZERO + Span::millis(20), &Segment { sent: Time::ZERO, ..segment(seq) }) {
+                windows.push((ack.una, ack.window + 1448 * ack.una));
+            }
+        }
+        windows
+    };
+    // A buffer that has room for 40 segments; 0 and 10 are missing, then arrive.
+    let arrivals: Vec<u64> = (1..10).chain(11..30).chain([0, 10]).collect();
+    let after = |edges: &[(u64, u64)], una| edges.iter().rev().find(|edge| edge.0 == una).map(|edge| edge.1 / 1448);
+    let edges = windows(Rwnd::Auto(40 * 1448), &arrivals);
+    assert_eq!([0, 10, 30].map(|una| after(&edges, una)), [Some(40), Some(40), Some(70)]);
+    // A fixed window is not that of its buffer.
+    let edges = windows(Rwnd::Fixed(40 * 1448), &arrivals);
+    assert_eq!([0, 10, 30].map(|una| after(&edges, una)), [Some(40), Some(50), Some(70)]);
+}
+
+/// Less than half of the buffer free ends quick ACKs: Linux `__tcp_select_window`.
+#[test]
+fn a_buffer_half_full_of_out_of_order_data_ends_quick_acks() {
+    for (segments, is_quick) in [(28, true), (32, false)] {
+        let mut r = Receiver::new(1448, Rwnd::Auto(60 * 1448), true, &HostSetup::default());
+        r.on_handshake(Time::ZERO, Span::millis(40));
+        r.quick = 100;
+        for seq in 1..=segments {
+            arrive(&mut r, Time::ZERO + Span::millis(20), &Segment { sent: Time::ZERO, ..segment(seq) });
+        }
+        assert_eq!(r.quick > 0, is_quick, "{segments} segments");
+    }
 }

@@ -74,11 +74,22 @@ impl Window {
 
     /// Grows for a segment that arrived. Returns true if it did, after which the next ACK is sent at once.
     #[inline]
-    pub(super) fn grow(&mut self, now: Time, sent: Time, mss: u64) -> bool {
+    pub(super) fn grow(&mut self, now: Time, sent: Time, mss: u64, out_of_order: u64) -> bool {
         let Some(tuning) = &mut self.tuning else { return false };
         let before = self.now;
-        self.now = tuning.grown(before, now, sent, mss);
+        self.now = tuning.grown(before, now, sent, mss, out_of_order);
         self.now > before
+    }
+
+    /// Window that the buffer has room for beside this many bytes out of order, and whether less than half of it is free. A fixed
+    /// window has a larger buffer.
+    // spec: Linux __tcp_select_window
+    pub(super) fn beside(&self, out_of_order: u64, mss: u64) -> (u64, bool) {
+        let Some(tuning) = &self.tuning else { return (self.now, false) };
+        let free = tuning.clamp.saturating_sub(out_of_order);
+        let is_scarce = free < tuning.clamp / 2;
+        let is_full = is_scarce && (free < tuning.clamp / 16 || free < mss);
+        (if is_full { 0 } else { free.min(self.now) }, is_scarce)
     }
 
     /// Adapts the buffer to this number of bytes received in order.
@@ -91,12 +102,12 @@ impl Window {
 }
 
 impl Tuning {
-    /// Window after a segment sent at `sent`, which takes room in the buffer itself.
-    // spec: Linux tcp_grow_window. Differs: out-of-order data uses no room, and short segments grow the window too.
+    /// Window after a segment sent at `sent`, which takes room in the buffer itself, as do the bytes out of order.
+    // spec: Linux tcp_grow_window. Differs: short segments grow the window too.
     #[inline(never)]
-    fn grown(&mut self, window: u64, now: Time, sent: Time, mss: u64) -> u64 {
+    fn grown(&mut self, window: u64, now: Time, sent: Time, mss: u64, out_of_order: u64) -> u64 {
         self.measure_rtt(now, sent);
-        window.max(self.clamp.saturating_sub(mss).min(window + 2 * mss))
+        window.max(self.clamp.saturating_sub(mss + out_of_order).min(window + 2 * mss))
     }
 
     /// Samples the RTT once for each tick of the timestamp option.
