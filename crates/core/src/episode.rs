@@ -1,4 +1,5 @@
-//! Loss recovery for hosts without such a state machine: an episode lasts until a packet sent after its start is delivered.
+//! Loss recovery for hosts without such a state machine: an episode lasts until a packet sent after its start is delivered, or
+//! until a packet sent after its last loss is.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use crate::units::Time;
@@ -14,6 +15,9 @@ pub(crate) enum Outcome {
 /// The last loss episode, and whether it lasts.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Episode {
+    /// True if each loss makes it last for another round.
+    continues: bool,
+    /// Its beginning, or its last loss if it continues.
     began: Option<Time>,
     lasts: bool,
     /// Packets marked lost since then that have not arrived; a mark makes them infinitely many, since it proves congestion.
@@ -25,10 +29,21 @@ pub(crate) struct Episode {
 }
 
 impl Episode {
+    /// No episode yet. With `continues`, each lasts until a round without loss.
+    // spec: RFC 9002 §7.3.2; Google's QUIC, BbrSender, for those that continue
+    pub(crate) fn new(continues: bool) -> Self {
+        Self { continues, ..Self::default() }
+    }
+
     /// True if a packet sent at this time left after the beginning of the last episode, so that its loss does not belong to it.
     // spec: RFC 9002 §B.5 InCongestionRecovery
     pub(crate) fn is_before(&self, sent: Time) -> bool {
         self.began.is_none_or(|began| began < sent)
+    }
+
+    /// True if the loss of a packet sent at this time begins another episode, once this one is over.
+    pub(crate) fn begins_another(&self, sent: Time) -> bool {
+        !self.continues && self.is_before(sent)
     }
 
     /// Handles the loss of packets sent at `sent`. Without a present episode they begin one, unless they belong to the last.
@@ -40,6 +55,9 @@ impl Episode {
         }
         if self.lasts {
             self.missing = self.missing.saturating_add(packets.into());
+            if self.continues {
+                (self.began, self.is_over) = (Some(now), false);
+            }
         }
         self.lasts
     }
@@ -52,7 +70,7 @@ impl Episode {
     }
 
     const fn begin(&mut self, now: Time) {
-        *self = Self { began: Some(now), lasts: true, missing: 0, is_over: false, undone: self.undone };
+        *self = Self { began: Some(now), lasts: true, missing: 0, is_over: false, ..*self };
     }
 
     /// Handles an ACK whose newest packet was sent at `sent`, with `late` packets delivered that had been marked lost.
@@ -80,7 +98,7 @@ impl Episode {
     pub(crate) fn undo(&mut self) -> bool {
         let was_present = self.lasts;
         if was_present {
-            *self = Self { undone: self.undone.wrapping_add(1), ..Self::default() };
+            *self = Self { undone: self.undone.wrapping_add(1), ..Self::new(self.continues) };
         }
         was_present
     }
@@ -115,6 +133,21 @@ mod tests {
         assert!(episode.end() && !episode.end());
         assert_eq!(episode.on_delivered(AT(30), 0), Outcome::Nothing);
         assert!(!episode.end());
+    }
+
+    /// BBRv1 conserves packets for the first round of an episode only.
+    #[test]
+    fn an_episode_that_continues_ends_after_a_round_without_loss() {
+        let mut episode = Episode::new(true);
+        assert!(episode.on_lost(AT(10), AT(1), 1));
+        // The ACK of a packet sent later also shows the loss of one: no end, until one sent after that loss is delivered.
+        episode.on_delivered(AT(12), 0);
+        assert!(episode.on_lost(AT(20), AT(11), 1));
+        assert!(!episode.end());
+        episode.on_delivered(AT(20), 0);
+        assert!(!episode.end());
+        episode.on_delivered(AT(21), 0);
+        assert!(episode.end());
     }
 
     #[test]

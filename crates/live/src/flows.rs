@@ -155,7 +155,7 @@ struct Live {
     sender: Option<OwnedFd>,
     receiver: Option<OwnedFd>,
     app: Option<App>,
-    /// The connection is established: from then on its application writes, as in the simulator.
+    /// True once the connection is established and its application writes.
     connected: bool,
     /// Bytes written so far.
     written: u64,
@@ -350,15 +350,12 @@ impl<'a> Driver<'a> {
         }
         let Some(app) = flow.app.as_mut().filter(|_| flow.connected) else { return Ok(Time::NEVER) };
         let mut wrote = false;
-        // A request comes from the client, over the path, so its time is not ours to choose.
-        while now >= app.next && !(app.exchange().is_some() && app.next < app.stop()) {
+        // Of requests only the first is due by the clock; the client sends the others over the path.
+        while now >= app.next {
             wrote |= app.on_time(now, flow.written);
         }
         let due = app.next.min(flow.ask_at);
-        if wrote {
-            self.write(index)?;
-        }
-        Ok(due)
+        if wrote { self.write(index).map(|()| due) } else { Ok(due) }
     }
 
     fn open(&mut self, index: usize, now: Time) -> io::Result<()> {
@@ -378,7 +375,7 @@ impl<'a> Driver<'a> {
         let fd = socket::within(ends.sender.as_fd(), || socket::dial(dial))
             .map_err(|error| io::Error::new(error.kind(), format!("{cc}: {error}")))?;
         let flags = EpollFlags::EPOLLOUT | EpollFlags::EPOLLIN;
-        send_socket::hold_little(self.setup, setup, &fd)?;
+        send_socket::prepare(self.setup, setup, &fd)?;
         self.epoll.add(&fd, EpollEvent::new(flags, index as u64 * ENDS))?;
         flow.watched = true;
         flow.sender = Some(fd);
@@ -428,7 +425,10 @@ impl<'a> Driver<'a> {
         let (setup, flow) = (&self.setup.flows[index], &mut self.flows[index]);
         if !flow.connected {
             flow.connected = true;
-            flow.app = Some(App::new(setup.traffic.clone(), now, setup.stop));
+            // A client would have opened the connection, and its first request would arrive half a round trip later.
+            let rtt = now.since(flow.request_sent);
+            let half = Span::nanos(rtt.as_nanos() / 2);
+            flow.app = Some(App::connected(setup.traffic.clone(), now, setup.stop, Some(half), rtt));
         }
         if let (Some(fd), Some(app)) = (&flow.sender, &mut flow.app)
             && app.exchange().is_some()

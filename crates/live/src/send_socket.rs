@@ -1,4 +1,4 @@
-//! Limits on unsent data in a sending socket.
+//! Options of a sending socket: Nagle's algorithm, and limits on unsent data.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::io;
@@ -18,10 +18,14 @@ const WAITING_LEAST: u64 = 4;
 /// Maximum of that amount, bytes.
 const WAITING_MOST: u64 = 1 << 20;
 
-/// Limits unsent data so that an application that pauses (`on`/`off`, `stop`) also goes silent on the path.
+/// Switches Nagle's algorithm off where the application does, and limits unsent data so that an application that pauses
+/// (`on`/`off`, `stop`) also goes silent on the path.
 ///
 /// Otherwise the kernel keeps sending buffered data for most of a second.
-pub fn hold_little(setup: &Setup, flow: &FlowSetup, fd: &OwnedFd) -> io::Result<()> {
+pub fn prepare(setup: &Setup, flow: &FlowSetup, fd: &OwnedFd) -> io::Result<()> {
+    if !flow.traffic.gathers() {
+        socket::set_int(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1)?;
+    }
     let Some(max) = most_waiting(setup, flow) else { return Ok(()) };
     socket::set_int(fd, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, i32::try_from(max).unwrap_or(i32::MAX))
 }

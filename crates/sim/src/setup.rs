@@ -273,6 +273,19 @@ pub enum Traffic {
     Page(PageSetup),
 }
 
+impl Traffic {
+    /// True if it answers requests of a client.
+    pub const fn answers(&self) -> bool {
+        matches!(self, Self::RequestResponse { .. } | Self::Objects(_) | Self::Video(_) | Self::Page(_))
+    }
+
+    /// True if a short segment waits for an earlier one (Nagle's algorithm). Calls, and servers that answer requests, switch that
+    /// off (`TCP_NODELAY`).
+    pub const fn gathers(&self) -> bool {
+        !self.answers() && !matches!(self, Self::Call(_))
+    }
+}
+
 /// One response of [`Traffic::Objects`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Object {

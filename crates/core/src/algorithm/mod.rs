@@ -129,6 +129,12 @@ forward::define! { ($)
                 false
             }
 
+            /// Returns true if recovery, where the controller keeps it, lasts until a round without loss; false if it ends with the
+            /// delivery of a packet sent after its beginning. Read once. Default: false.
+            fn continues_recovery(&self) -> bool {
+                false
+            }
+
             /// Handles packets marked lost; called only if [`Self::needs_on_lost`]. Default: nothing.
             fn on_lost(&mut self, lost: &Lost) {}
 

@@ -68,7 +68,7 @@ impl Algorithm for Least {
 fn the_defaults_are_those_that_the_documentation_states() {
     let min = Least;
     assert_eq!((min.cwnd_bytes(100), min.pacing_rate(), min.own_quantum()), (700, None, None));
-    assert!(!(min.counts_bytes() || min.needs_on_lost() || min.wants_app_limited_checks()));
+    assert!(!(min.counts_bytes() || min.needs_on_lost() || min.wants_app_limited_checks() || min.continues_recovery()));
     assert!(!(min.needs_pacing() || min.supports_ecn() || min.in_slow_start() || min.wants_app_limited()));
     assert_eq!((min.min_tso_segs(), min.state()), (2, State::CongestionAvoidance));
     assert_eq!(min.snapshot(), Snapshot::of(State::CongestionAvoidance));

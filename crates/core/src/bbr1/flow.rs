@@ -16,6 +16,12 @@ impl<V: Hooks> Algorithm for Bbr1<V> {
         Self::on_ack(self, ack);
     }
 
+    /// True unless all of recovery conserves packets: after its first round the window grows again, and episodes of a round each
+    /// would never let it. Google's QUIC has the same rule.
+    fn continues_recovery(&self) -> bool {
+        !self.part.conserves(false, CaState::Recovery)
+    }
+
     #[inline]
     fn pacing_rate(&self) -> Option<Rate> {
         Some(Self::pacing_rate(self))

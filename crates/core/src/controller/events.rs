@@ -39,7 +39,7 @@ impl<A: Algorithm> Controller<A> {
         }
         self.resume.end();
         let sent = loss.token.send_time();
-        if self.episode.is_some_and(|episode| episode.is_before(sent)) {
+        if self.episode.is_some_and(|episode| episode.begins_another(sent)) {
             self.end_episode(); // if it is over: this loss begins the next, whose undo is saved before the algorithm answers
         }
         if self.needs_on_lost {
@@ -238,7 +238,7 @@ impl<A: Algorithm> Controller<A> {
         self.limited_until = 0;
         self.epoch = self.epoch.checked_add(1).unwrap_or(1);
         self.open = None;
-        self.episode = self.episode.map(|_| Episode::default());
+        self.episode = self.episode.map(|_| Episode::new(self.algorithm.continues_recovery()));
         self.resume = Resume::None;
         self.note_outputs();
     }

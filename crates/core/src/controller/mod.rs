@@ -89,6 +89,7 @@ impl<A: Algorithm> Controller<A> {
             counts_bytes: algorithm.counts_bytes(),
             needs_on_lost: algorithm.needs_on_lost(),
             checks_app_limit: algorithm.wants_app_limited_checks(),
+            episode: Some(Episode::new(algorithm.continues_recovery())),
             algorithm,
             cwnd: 0,
             cwnd_bytes: 0,
@@ -106,7 +107,6 @@ impl<A: Algorithm> Controller<A> {
             open: None,
             serial: 0,
             host_counts: false,
-            episode: Some(Episode::default()),
             resume: Resume::None,
             init: *init,
         };
@@ -117,7 +117,8 @@ impl<A: Algorithm> Controller<A> {
     /// Leaves loss recovery to the host, which reports it with [`Self::on_ca_state`], [`Self::on_rto`] and [`Self::on_undo`].
     ///
     /// By default the controller keeps loss episodes itself: one begins with the first loss or mark, and ends with the delivery of a
-    /// packet sent after it. A packet sent before belongs to it, even if its loss is reported later.
+    /// packet sent after it; with algorithms that [continue recovery](Algorithm::continues_recovery), after its last loss. A packet
+    /// sent before belongs to it, even if its loss is reported later.
     #[must_use]
     pub fn with_host_recovery(mut self) -> Self {
         self.episode = None;

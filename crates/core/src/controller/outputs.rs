@@ -111,6 +111,11 @@ impl<A: Algorithm> Controller<A> {
         self.ca_state
     }
 
+    /// True if recovery, where the controller keeps it, lasts until a round without loss: BBRv1 and its variants.
+    pub fn continues_recovery(&self) -> bool {
+        self.algorithm.continues_recovery()
+    }
+
     /// Number of loss episodes that the controller's own recovery has undone as spurious; 0 if the host keeps recovery.
     pub const fn undone_episodes(&self) -> u32 {
         match &self.episode {

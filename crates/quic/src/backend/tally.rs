@@ -232,8 +232,11 @@ impl Flow {
     /// Sets the delay of its ACKs, and so of a request.
     pub fn set_ack_delay(&mut self, delay: Span) {
         self.ack_delay = delay;
+        if let Some(app) = &mut self.app {
+            app.request_delay = Some(delay);
+        }
         if let Some(tcp) = &mut self.tcp {
-            tcp.ack_delay = delay;
+            tcp.sender.app.request_delay = Some(delay);
         }
     }
 
@@ -241,7 +244,8 @@ impl Flow {
     pub fn begin(&mut self, now: Time, setup: &FlowSetup) {
         self.request_sent = setup.start;
         self.sender.lock().begin(now);
-        self.app = Some(App::new(setup.traffic.clone(), now, setup.stop));
+        let rtt = now.since(setup.start);
+        self.app = Some(App::connected(setup.traffic.clone(), now, setup.stop, Some(self.ack_delay), rtt));
     }
 
     /// True once the connection is established.
@@ -314,7 +318,7 @@ impl Flow {
         match exchange.pause {
             Some(pause) => {
                 self.request_sent = now + pause;
-                app.request_at(now + pause + self.ack_delay);
+                app.ask(now + pause);
             }
             None => self.finished = Some(now),
         }

@@ -148,5 +148,5 @@ impl<P: Clone> Stage<P> {
 
 /// Creates the endpoints of a flow of the TCP model.
 pub fn ends(setup: &Setup, index: usize, ack_delay: Span) -> Option<Box<Flow>> {
-    setup.flows[index].is_tcp.then(|| Box::new(Flow::new(setup, index, ack_delay)))
+    setup.flows[index].is_tcp.then(|| Box::new(Flow::new(setup, index, Some(ack_delay))))
 }

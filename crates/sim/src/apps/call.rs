@@ -9,7 +9,7 @@ use crate::metrics::Histogram;
 use crate::record::result::CallResult;
 use crate::scenario::arrivals::ln;
 
-/// Impairment factor R of a call without delay or loss. Source: Cole and Rosenbluth, CCR 2001.
+/// Rating factor R of a call without delay or loss. Source: Cole and Rosenbluth, CCR 2001.
 const R_BEST: f64 = 94.2;
 /// Delay beyond which conversation suffers more, ms. Source: the same.
 const DELAY_KNEE_MS: f64 = 177.3;
@@ -97,7 +97,8 @@ pub fn mos(mouth_to_ear_ms: f64, loss: f64) -> f64 {
     match r {
         r if r < 0.0 => 1.0,
         r if r > 100.0 => 4.5,
-        r => 1.0 + 0.035 * r + 7e-6 * r * (r - 60.0) * (100.0 - r),
+        // Below R = 6.5 the polynomial is a little below the scale's end.
+        r => (1.0 + 0.035 * r + 7e-6 * r * (r - 60.0) * (100.0 - r)).max(1.0),
     }
 }
 
@@ -140,6 +141,7 @@ mod tests {
         // 100 ms without loss: R = 91.8.
         assert!((mos(100.0, 0.0) - 4.38).abs() < 0.01, "{}", mos(100.0, 0.0));
         assert!((mos(150.0, 0.02) - 4.12).abs() < 0.01, "{}", mos(150.0, 0.02));
+        assert!((0..100).all(|percent| mos(300.0, f64::from(percent) / 100.0) >= 1.0));
         assert!((mos(400.0, 0.1) - 1.72).abs() < 0.01 && (mos(2_000.0, 1.0) - 1.0).abs() < 1e-9);
     }
 }

@@ -83,8 +83,9 @@ pub struct Player {
     started: Time,
     /// Arrival of the first byte of the segment under way.
     first_byte: Option<Time>,
-    /// Bitrate of the segment under way.
+    /// Bitrate of the segment under way, and of the one before.
     quality: usize,
+    before: Option<usize>,
     /// Media in the buffer at `seen`.
     buffered: Span,
     seen: Time,
@@ -117,6 +118,7 @@ impl Player {
             started: now,
             first_byte: None,
             quality: 0,
+            before: None,
             buffered: Span::ZERO,
             seen: now,
             throughput: HALF_LIVES_S.map(HalfLifeMean::new),
@@ -150,7 +152,13 @@ impl Player {
         let size = self.size();
         self.bytes += size;
         self.segments += 1;
-        self.bitrates += self.video.bitrates[self.quality].as_bits_per_sec();
+        let bps = |place: usize| self.video.bitrates[place].as_bits_per_sec();
+        self.bitrates += bps(self.quality);
+        // A change counts once a segment of the new bitrate has arrived.
+        if let Some(before) = self.before.replace(self.quality).filter(|before| *before != self.quality) {
+            self.switches += 1;
+            self.changes += bps(before).abs_diff(bps(self.quality));
+        }
         self.buffered = self.buffered + self.video.segment;
         // A segment that arrives at one moment has no throughput.
         if let Some(took) = self.first_byte.take().map(|first| now.since(first)).filter(|took| *took > Span::ZERO) {
@@ -158,13 +166,7 @@ impl Player {
                 mean.add((size * BITS) as f64, took);
             }
         }
-        let next = self.choose();
-        if next != self.quality {
-            let [from, to] = [self.quality, next].map(|place| self.video.bitrates[place].as_bits_per_sec());
-            self.switches += 1;
-            self.changes += from.abs_diff(to);
-            self.quality = next;
-        }
+        self.quality = self.choose();
         Request { size: self.size(), pause: self.pause(now) }
     }
 
@@ -177,7 +179,9 @@ impl Player {
             let at = self.started + Span::nanos(produced.saturating_sub(video.buffer.as_nanos()));
             return at.since(now);
         }
-        minus(self.buffered + video.segment, video.buffer.max(video.segment))
+        // spec: dash.js 5, ScheduleController: a buffer of one segment is refilled as soon as it is no longer full.
+        let room = if video.buffer > video.segment { video.segment } else { Span::ZERO };
+        minus(self.buffered + room, video.buffer)
     }
 
     fn play_until(&mut self, now: Time) {
@@ -412,6 +416,29 @@ mod tests {
         let result = player.result(at(20));
         // Media of 8 s from 1 s on: silence from 9 s to 20 s.
         assert_eq!((result.stalls, result.stalled_s, result.latency_s), (1, 11.0, Some(18.0)));
+    }
+
+    #[test]
+    fn a_bitrate_that_was_only_requested_is_no_change() {
+        let mut player = player(AbrRule::Throughput, false);
+        player.on_bytes(at(3), 1);
+        player.on_segment(at(4));
+        assert_eq!((player.quality, player.result(at(5)).switches), (1, 0));
+        player.on_bytes(at(5), player.bytes + 1);
+        player.on_segment(at(6));
+        let result = player.result(at(7));
+        assert_eq!((result.segments, result.switches, player.changes), (2, 1, 450_000));
+    }
+
+    #[test]
+    fn a_buffer_of_one_segment_is_refilled_before_it_is_empty() {
+        for rule in AbrRule::ALL {
+            let segment = Span::secs(4);
+            let video = VideoSetup { bitrates: ladder(), segment, buffer: segment, rule, is_live: false };
+            let mut player = Player::new(Arc::new(video), Time::ZERO);
+            download(&mut player, 20_000_000, at(60));
+            assert_eq!(player.result(at(60)).stalls, 0);
+        }
     }
 
     #[test]

@@ -63,22 +63,21 @@ pub struct Flow {
     pub stats: FlowStats,
     /// True once its SYN has been sent.
     pub started: bool,
-    /// Propagation delay of its ACKs, and so of a request.
-    pub ack_delay: Span,
     /// True if its data crosses the reverse direction's link.
     pub is_upload: bool,
 }
 
 impl Flow {
-    /// Creates a flow of a setup, not yet started.
-    pub fn new(setup: &Setup, index: usize, ack_delay: Span) -> Self {
+    /// Creates a flow of a setup, not yet started. Its requests arrive after `request_delay`, unless they cross a link.
+    pub fn new(setup: &Setup, index: usize, request_delay: Option<Span>) -> Self {
         let flow = &setup.flows[index];
+        let mut sender = Sender::new(index as u32, flow, flow_seed(setup.seed, index));
+        sender.app.request_delay = request_delay;
         Self {
-            sender: Sender::new(index as u32, flow, flow_seed(setup.seed, index)),
+            sender,
             receiver: Receiver::new(flow.mss, flow.rwnd, flow.reads_at_once(), &flow.host),
             stats: FlowStats::default(),
             started: false,
-            ack_delay,
             is_upload: flow.is_upload,
         }
     }
@@ -112,7 +111,7 @@ impl Flow {
     #[inline(never)]
     fn take_whole(&mut self, now: Time) -> bool {
         if self.sender.app.has_client() {
-            let reaction = self.sender.app.on_bytes(now, self.receiver.in_order_bytes, self.ack_delay);
+            let reaction = self.sender.app.on_bytes(now, self.receiver.in_order_bytes);
             self.stats.finished = (reaction == Reaction::Done).then_some(now);
             return reaction != Reaction::None;
         }
@@ -128,7 +127,7 @@ impl Flow {
             match exchange.pause {
                 Some(pause) => {
                     self.stats.request_sent = now + pause;
-                    self.sender.app.request_at(now + pause + self.ack_delay);
+                    self.sender.app.ask(now + pause);
                 }
                 None => self.stats.finished = Some(now),
             }
@@ -148,6 +147,12 @@ impl Flow {
     #[inline]
     pub fn on_time(&mut self, now: Time, out: &mut Vec<Segment>) {
         self.sender.on_time(now, out);
+        self.note_state(now);
+    }
+
+    /// Delivers a request that crossed a link.
+    pub fn on_request(&mut self, now: Time, number: u64, out: &mut Vec<Segment>) {
+        self.sender.on_request(now, number, out);
         self.note_state(now);
     }
 

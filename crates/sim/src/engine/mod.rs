@@ -145,7 +145,7 @@ impl<'a> Simulation<'a> {
         );
         let users = FlowSharing { unknown_flows: setup.probe.is_some(), ..users };
         let path: Path<Segment, AckPacket> = Path::new(setup, users);
-        let flow = |index| Flow::new(setup, index, path.reverse.delay_of(index));
+        let flow = |index| Flow::new(setup, index, setup.up.is_none().then(|| path.reverse.delay_of(index)));
         let flows: Vec<Flow> = (0..setup.flows.len()).map(flow).collect();
         let control = flows.len();
         let mut simulation = Self {
@@ -468,12 +468,15 @@ impl<'a> Simulation<'a> {
         }
         let next = self.emit(index, 0);
         self.timers.set(self.source(index, SENDER), next);
+        if self.up.is_some() {
+            self.send_requests(index);
+        }
     }
 
-    /// Updates the delays of requests, which equal those of ACKs.
+    /// Updates the delays of requests, which equal those of ACKs unless requests cross a link.
     fn note_delays(&mut self) {
         for (index, flow) in self.flows.iter_mut().enumerate() {
-            flow.ack_delay = self.path.reverse.delay_of(index);
+            flow.sender.app.request_delay = self.up.is_none().then(|| self.path.reverse.delay_of(index));
         }
     }
 }

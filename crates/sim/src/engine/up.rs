@@ -8,14 +8,14 @@ use bbrlab_core::Time;
 
 use super::flow::Flow;
 use super::observers::observer;
-use super::{LossObserver, Simulation};
+use super::{LossObserver, Simulation, observe};
 use crate::link::{Link, Verdict};
 use crate::metrics::QueueDelay;
 use crate::path::{PathObserver, SojournTime};
 use crate::record::result::UpLink;
 use crate::record::summary::{LinkBaseline, up_link};
 use crate::setup::Setup;
-use crate::tcp::{AckPacket, Segment};
+use crate::tcp::{AckPacket, Segment, mark};
 
 /// State of the reverse direction's link in a run: its statistics, and the uploads' ACKs in transit.
 pub(super) struct Up {
@@ -154,13 +154,51 @@ impl Simulation<'_> {
         true
     }
 
-    /// Takes an upload's ACK that has arrived.
+    /// Takes an upload's ACK or request that has arrived.
     #[cold]
     pub(super) fn take_ack_from_link(&mut self, segment: &Segment) {
         let Some(up) = &mut self.up else { return };
         if let Some(ack) = up.acks[segment.flow as usize].take(segment.ack_number()) {
-            self.take_ack(ack.flow as usize, &ack);
+            self.take_answer(&ack);
             self.after_acks(ack.flow);
+        }
+    }
+
+    /// Sends the requests of a flow's client that are due.
+    #[cold]
+    pub(super) fn send_requests(&mut self, index: usize) {
+        let host = &self.setup.flows[index].host;
+        let marks = match (host.ecn, host.l4s) {
+            (false, _) => 0,
+            (true, false) => mark::ECT,
+            (true, true) => mark::ECT | mark::ECT_1,
+        };
+        for una in self.flows[index].sender.app.take_requests() {
+            let request = AckPacket { una, marks, is_request: true, ..AckPacket::default() }.of(index);
+            if self.flows[index].is_upload {
+                self.put_on_links(self.now, request);
+            } else {
+                self.put_on_up(self.now, request);
+            }
+        }
+    }
+
+    /// Delivers a packet of a flow's client to its sender: an ACK, or a request.
+    fn take_answer(&mut self, packet: &AckPacket) {
+        let index = packet.flow as usize;
+        if !packet.is_request {
+            return self.take_ack(index, packet);
+        }
+        // Segments due at this moment leave first, as before an ACK.
+        if self.flows[index].sender.next_time() <= self.now {
+            self.on_sender(index);
+        }
+        let before = self.out.len();
+        let flow = &mut self.flows[index];
+        flow.on_request(self.now, packet.una, &mut self.out);
+        observe::sent(&mut self.observer, self.now, index, &flow.sender, &self.out[before..]);
+        if self.director.is_some() {
+            self.direct(index, self.out.len() - before, false);
         }
     }
 
@@ -178,9 +216,9 @@ impl Simulation<'_> {
         } else if packet.is_data {
             self.receive(&packet.data());
         } else {
-            self.take_ack(packet.flow as usize, &packet);
-            while let Some(ack) = self.path.reverse.poll_flow(self.now, packet.flow) {
-                self.take_ack(ack.flow as usize, &ack);
+            self.take_answer(&packet);
+            while let Some(packet) = self.path.reverse.poll_flow(self.now, packet.flow) {
+                self.take_answer(&packet);
             }
             self.after_acks(packet.flow);
         }

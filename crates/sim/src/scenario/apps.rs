@@ -195,10 +195,10 @@ impl fmt::Display for CallSpec {
     }
 }
 
-/// Typical pages: name, objects, bytes of each. Requests and weight of desktop home pages at the 10th, 50th and 90th percentile:
-/// HTTP Archive, Web Almanac 2024 (24, 71, 176 requests) and 2025 (607, 2412, 9179 kB). Ours: equal sizes.
+/// Typical pages: name, objects, bytes of each. Requests and weight of desktop pages at the 10th, 50th and 90th percentile:
+/// HTTP Archive, Web Almanac 2024 (24, 71, 176 requests) and 2025 (607, 2412, 9179 KiB). Ours: equal sizes.
 const PAGES: [(&str, u32, Volume); 3] =
-    [("light", 24, Volume(25_000)), ("median", 71, Volume(34_000)), ("heavy", 176, Volume(52_000))];
+    [("light", 24, Volume(26_000)), ("median", 71, Volume(35_000)), ("heavy", 176, Volume(53_000))];
 /// Maximum number of objects of a page. Ours.
 const OBJECTS_MAX: u32 = 10_000;
 

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 
 use bbrlab_core::{Span, Time};
 
+use super::requests::Requests;
 use crate::apps::video::Player;
 use crate::apps::{Client, Reaction};
 use crate::setup::Traffic;
@@ -27,14 +28,20 @@ pub struct App {
     base: u64,
     /// The receiving end, of applications that have one.
     client: Option<Box<Reader>>,
+    /// Time that a request takes to arrive; `None` if it crosses a link.
+    pub request_delay: Option<Span>,
+    /// Requests that cross a link.
+    requests: Option<Box<Requests>>,
+    /// Bytes of the first response, until its request has arrived.
+    first: u64,
 }
 
 /// The receiving end, and its requests.
 #[derive(Clone, Debug)]
 struct Reader {
     client: Client,
-    /// Requests on their way to the server: arrival, and bytes of the response.
-    requests: VecDeque<(Time, u64)>,
+    /// Requests that have not arrived: time of arrival unless they cross a link, and bytes of the response.
+    asked: VecDeque<(Time, u64)>,
 }
 
 /// A response that the client waits for.
@@ -63,12 +70,39 @@ impl App {
         };
         // Stopped before its first write, so there is nothing to send.
         let (written, next) = if stop <= now { (0, Time::NEVER) } else { (written, next) };
-        Self { traffic, written, next, stop, busy: true, started: now, ticks: 1, asked: 1, base: 0, client: None }
+        Self {
+            traffic,
+            written,
+            next,
+            stop,
+            busy: true,
+            started: now,
+            ticks: 1,
+            asked: 1,
+            base: 0,
+            client: None,
+            request_delay: Some(Span::ZERO),
+            requests: None,
+            first: 0,
+        }
+    }
+
+    /// Creates the application of a connection that is established at `now`, after a handshake of `rtt`. Requests take
+    /// `request_delay`, or cross a link. The first leaves the client at once, and holds the first response back.
+    pub fn connected(traffic: Traffic, now: Time, stop: Option<Time>, request_delay: Option<Span>, rtt: Span) -> Self {
+        let answers = traffic.answers();
+        let mut app = Self { request_delay, ..Self::new(traffic, now, stop) };
+        if answers && app.written > 0 {
+            app.first = std::mem::take(&mut app.written);
+            app.requests = request_delay.is_none().then(|| Box::new(Requests::new(rtt)));
+            app.ask(now);
+        }
+        app
     }
 
     /// Creates the receiving end of a flow that started at `start`, if its application has one.
     pub fn begin_client(&mut self, start: Time) {
-        let reader = |client| Box::new(Reader { client, requests: VecDeque::new() });
+        let reader = |client| Box::new(Reader { client, asked: VecDeque::new() });
         self.client = Client::of(&self.traffic, start, self.started).map(reader);
     }
 
@@ -82,16 +116,22 @@ impl App {
         self.client.is_some()
     }
 
-    /// Passes new data to the receiving end, whose requests arrive after `request_delay`.
-    pub fn on_bytes(&mut self, now: Time, in_order: u64, request_delay: Span) -> Reaction {
-        let Some(Reader { client, requests }) = self.client.as_deref_mut() else { return Reaction::None };
+    /// Passes new data to the receiving end, which may send a request.
+    pub fn on_bytes(&mut self, now: Time, in_order: u64) -> Reaction {
+        let Some(Reader { client, asked }) = self.client.as_deref_mut() else { return Reaction::None };
         let reaction = client.on_bytes(now, in_order, self.written);
         if let Reaction::Request { size, pause } = reaction {
-            let at = now + pause + request_delay;
+            let at = now + pause + self.request_delay.unwrap_or(Span::ZERO);
             if at < self.stop {
-                requests.push_back((at, size));
+                asked.push_back((at, size));
             }
-            self.next = requests.front().map_or(Time::NEVER, |(at, _)| *at);
+            self.next = match &mut self.requests {
+                Some(requests) => {
+                    requests.plan(now + pause);
+                    requests.next_before(self.stop)
+                }
+                None => asked.front().map_or(Time::NEVER, |(at, _)| *at),
+            };
         }
         reaction
     }
@@ -103,6 +143,34 @@ impl App {
             self.written = if self.written == u64::MAX { sent } else { self.written };
             self.next = Time::NEVER;
             return false;
+        }
+        if let Some(requests) = &mut self.requests {
+            requests.on_time(now);
+            self.next = requests.next_before(self.stop);
+            return false;
+        }
+        self.write(now, sent)
+    }
+
+    /// Takes the numbers of the requests that leave the client now, to cross a link.
+    pub fn take_requests(&mut self) -> Vec<u64> {
+        self.requests.as_mut().map_or_else(Vec::new, |requests| requests.take_leaving())
+    }
+
+    /// Handles the arrival of a request that crossed a link. Returns true if the application wrote new data.
+    pub fn on_request(&mut self, now: Time, number: u64) -> bool {
+        let complete = self.requests.as_mut().map_or(0, |requests| requests.on_arrival(now, number));
+        let wrote = now < self.stop && (0..complete).fold(false, |wrote, _| self.write(now, 0) || wrote);
+        self.next = self.requests.as_ref().map_or(Time::NEVER, |requests| requests.next_before(self.stop));
+        wrote
+    }
+
+    /// Writes what is due at `now`. Returns true if there was anything.
+    fn write(&mut self, now: Time, sent: u64) -> bool {
+        if self.first > 0 {
+            self.written = std::mem::take(&mut self.first);
+            self.next = self.stop;
+            return true;
         }
         match &self.traffic {
             Traffic::OnOff { on, off } => {
@@ -139,13 +207,18 @@ impl App {
                 true
             }
             Traffic::Video(_) | Traffic::Page(_) => {
-                let Some(Reader { requests, .. }) = self.client.as_deref_mut() else { return false };
-                while requests.front().is_some_and(|(at, _)| *at <= now)
-                    && let Some((_, size)) = requests.pop_front()
+                let Some(Reader { asked, .. }) = self.client.as_deref_mut() else { return false };
+                // One that crossed a link has been counted at its arrival.
+                let is_over_link = self.requests.is_some();
+                let mut most = if is_over_link { 1 } else { usize::MAX };
+                while most > 0
+                    && asked.front().is_some_and(|(at, _)| is_over_link || *at <= now)
+                    && let Some((_, size)) = asked.pop_front()
                 {
                     self.written = self.written.saturating_add(size);
+                    most -= 1;
                 }
-                self.next = requests.front().map_or(self.stop, |(at, _)| *at);
+                self.next = asked.front().map_or(self.stop, |(at, _)| *at);
                 true
             }
             Traffic::Bulk | Traffic::Size(_) => {
@@ -158,11 +231,18 @@ impl App {
     /// Switches to other traffic; `sent` bytes have left the socket, and the data waiting in it is dropped.
     pub fn change(&mut self, now: Time, traffic: Traffic, sent: u64) {
         let changed = Self::new(traffic, now, (self.stop != Time::NEVER).then_some(self.stop));
-        *self = Self { written: changed.written.saturating_add(sent), base: sent, ..changed };
+        let written = changed.written.saturating_add(sent);
+        *self = Self { written, base: sent, request_delay: self.request_delay, ..changed };
     }
 
-    /// Schedules the client's next request for `at`, after it received the whole response.
-    pub fn request_at(&mut self, at: Time) {
+    /// Plans the client's next request, which leaves at `at`.
+    pub fn ask(&mut self, at: Time) {
+        if let Some(requests) = &mut self.requests {
+            requests.plan(at);
+            self.next = requests.next_before(self.stop);
+            return;
+        }
+        let at = at + self.request_delay.unwrap_or(Span::ZERO);
         self.next = if at < self.stop { at } else { Time::NEVER };
     }
 
@@ -173,9 +253,9 @@ impl App {
         !matches!(self.traffic, Traffic::Bulk | Traffic::OnOff { .. } | Traffic::Rate { .. })
     }
 
-    /// True if a short segment waits for an earlier one (Nagle's algorithm).
+    /// True if a short segment waits for an earlier one.
     pub const fn gathers(&self) -> bool {
-        !matches!(self.traffic, Traffic::Call(_))
+        self.traffic.gathers()
     }
 
     /// Bytes after whose arrival the flow ends, if it ends at all.
@@ -245,7 +325,7 @@ mod tests {
         for traffic in [Traffic::Bulk, Traffic::RequestResponse { size: 9, think: Span::ZERO }] {
             let mut app = App::new(traffic, now, Some(Time::ZERO + Span::secs(1)));
             assert_eq!((app.next, app.written), (Time::NEVER, 0));
-            app.request_at(now + Span::secs(1));
+            app.ask(now + Span::secs(1));
             assert_eq!(app.next, Time::NEVER);
         }
     }
@@ -255,7 +335,7 @@ mod tests {
         let object = |size| Object { size, pause: Span::secs(1) };
         let mut app = App::new(Traffic::Objects([object(10), object(7)].into()), Time::ZERO, None);
         assert_eq!(app.exchange(), Some(Response { end: 10, pause: Some(Span::secs(1)) }));
-        app.request_at(Time::ZERO + Span::secs(2));
+        app.ask(Time::ZERO + Span::secs(2));
         assert!(app.on_time(app.next, 10));
         assert_eq!(app.exchange(), Some(Response { end: 17, pause: None }));
     }

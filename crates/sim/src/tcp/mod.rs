@@ -10,6 +10,7 @@ pub mod quic;
 mod rack;
 mod receiver;
 mod recovery;
+mod requests;
 mod scoreboard;
 mod sender;
 mod timers;

@@ -59,7 +59,8 @@ pub struct Segment {
 impl Segment {
     /// An ACK of an upload, on the links of the downloads' data. `number` counts the flow's ACKs.
     pub fn of_ack(ack: &AckPacket, number: u64, now: Time) -> Self {
-        let (len, marks) = (ack.option_bytes() as u16, if ack.syn { mark::SYN } else { ack.marks });
+        let bytes = ack.option_bytes() + u32::from(ack.is_request) * REQUEST_BYTES;
+        let (len, marks) = (bytes as u16, if ack.syn { mark::SYN } else { ack.marks });
         Self { seq: number | IS_ACK, sent: now, flow: ack.flow, len, hop: 0, marks }
     }
 
@@ -156,7 +157,12 @@ pub struct AckPacket {
     pub hop: u8,
     /// True for a data segment in this form.
     pub is_data: bool,
+    /// True for a request of the client, whose number is [`Self::una`].
+    pub is_request: bool,
 }
+
+/// Payload of a request. Source: ours; the drivers of real kernels send as much.
+const REQUEST_BYTES: u32 = 1;
 
 /// Bytes that SACK blocks add to an ACK: a block, and the option's header with its padding. Source: RFC 2018 §3.
 const SACK_BLOCK_BYTES: u32 = 8;
@@ -207,7 +213,7 @@ impl LinkPacket for AckPacket {
         match (self.is_data, self.syn) {
             (true, _) => self.data().wire_bytes(),
             (false, true) => SYN_BYTES,
-            (false, false) => HEADER_BYTES + self.option_bytes(),
+            (false, false) => HEADER_BYTES + self.option_bytes() + u32::from(self.is_request) * REQUEST_BYTES,
         }
     }
 
@@ -230,7 +236,8 @@ impl LinkPacket for AckPacket {
 
     // A duplicate ACK, and one that brings new SACK blocks or marks, says more than its number.
     fn supersedes(&self, queued: &Self) -> bool {
-        let is_plain = |ack: &Self| !ack.is_data && !ack.syn && ack.dsack.is_none() && ack.sack[0] == (0, 0);
+        let is_plain =
+            |ack: &Self| !ack.is_data && !ack.is_request && !ack.syn && ack.dsack.is_none() && ack.sack[0] == (0, 0);
         is_plain(self)
             && is_plain(queued)
             && self.flow == queued.flow

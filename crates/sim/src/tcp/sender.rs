@@ -274,7 +274,7 @@ impl Sender {
         self.wstamp = now;
         self.cwnd_stamp = now;
         self.timer = Timer::default();
-        self.app = App::new(setup.traffic.clone(), now, setup.stop);
+        self.app = App::connected(setup.traffic.clone(), now, setup.stop, self.app.request_delay, rtt);
         self.app.begin_client(setup.start);
         self.start_steering(now);
         // The handshake's last packet leaves on its own, before any data: Linux `tcp_rcv_synsent_state_process`.
@@ -301,6 +301,14 @@ impl Sender {
             }
         }
         if self.established {
+            self.pump(now, out);
+        }
+    }
+
+    /// Handles the arrival of a request that crossed a link.
+    pub fn on_request(&mut self, now: Time, number: u64, out: &mut Vec<Segment>) {
+        self.check_app_limited();
+        if self.app.on_request(now, number) {
             self.pump(now, out);
         }
     }

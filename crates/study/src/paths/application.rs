@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use crate::{Error, Result};
 
-/// Best and worst mean opinion score. Source: E-model, ITU-T G.107: G.711 without loss or delay; 1 is the scale's end.
-const MOS: (f64, f64) = (4.5, 1.0);
+/// Best and worst mean opinion score. Source: E-model, ITU-T G.107: G.711 without loss or delay, R = 94.2; 1 is the scale's end.
+const MOS: (f64, f64) = (4.43, 1.0);
 /// Smallest share of an application's duration to which a costly run is shortened. Ours: a video must have played for a while.
 const SHORTEST: f64 = 1.0 / 3.0;
 

@@ -71,6 +71,11 @@ impl Algorithm for Probe {
         true
     }
 
+    fn continues_recovery(&self) -> bool {
+        self.note("continues_recovery");
+        true
+    }
+
     fn on_lost(&mut self, _lost: &Lost) {
         self.note("on_lost");
     }
@@ -213,6 +218,7 @@ pub(crate) fn dropped<A: Algorithm>(mut algorithm: A, probe: impl Fn(&A) -> &Pro
         on_sent(1);
         on_tx_start(&TxStart::default());
         needs_on_lost() == true;
+        continues_recovery() == true;
         on_lost(&Lost::default());
         on_tlp_ack();
         on_tlp_recovery(now, 1, false);

@@ -326,7 +326,9 @@ fn out_of_order_data_takes_room_in_an_autotuned_window() {
         r.on_handshake(Time::ZERO, Span::millis(40));
         let mut windows = Vec::new();
         for &seq in arrivals {
-            if let Some(ack) = arrive(&mut r, Time::ZERO + Span::millis(20), &Segment { sent: Time::ZERO, ..segment(seq) }) {
+            if let Some(ack) =
+                arrive(&mut r, Time::ZERO + Span::millis(20), &Segment { sent: Time::ZERO, ..segment(seq) })
+            {
                 windows.push((ack.una, ack.window + 1448 * ack.una));
             }
         }
