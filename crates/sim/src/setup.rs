@@ -312,6 +312,8 @@ pub struct HostSetup {
     pub accurate_ecn: bool,
     /// The sender sets ECT(1), for the low-latency queue of an L4S link (RFC 9331).
     pub l4s: bool,
+    /// The SYN and its answer are ECN-capable too, as of algorithms that need ECN. Source: Linux `tcp_ecn_send_syn`.
+    pub ecn_syn: bool,
     /// Initial congestion window in segments. Linux: 10.
     pub initial_cwnd: u32,
     /// Transport; in a QUIC stack's backend it matters only for flows of the TCP model.
@@ -553,6 +555,7 @@ impl Default for HostSetup {
             ecn: false,
             accurate_ecn: false,
             l4s: false,
+            ecn_syn: false,
             initial_cwnd: 10,
             transport: Transport::Tcp,
             ack: None,

@@ -139,3 +139,24 @@ fn uploads_with_marks_and_every_discipline_run() {
         assert!(run.flows[1].goodput_bps > 3e6, "{aqm}: {}", run.flows[1].goodput_bps);
     }
 }
+
+/// Real kernels carry the requests too, and `validate` compares them.
+#[test]
+fn requests_wait_in_the_queue_of_the_link_and_lost_ones_are_repeated() {
+    for option in ["request=1kB/50ms,deadline=1s", "page=3*1kB/200ms"] {
+        let flow = format!("bbr1@3s,{option}");
+        let median_ms = |up: &str| {
+            let result = with(&[("flow", "cubic,direction=up"), ("flow", &flow), ("up", up)]);
+            let flow = &result.flows[1];
+            let page = flow.page.as_ref().and_then(|page| page.load_ms.clone());
+            (
+                result.up.unwrap().drops,
+                page.or_else(|| flow.requests.as_ref().and_then(|one| one.time_ms.clone())).unwrap(),
+            )
+        };
+        // A queue of 500 ms, and one of 5 ms.
+        let ((_, deep), (drops, shallow)) = (median_ms("rate=2mbit,buffer=125kB"), median_ms("rate=20mbit,buffer=8p"));
+        assert!(deep.p50 > 350.0 && 3.0 * shallow.p50 < deep.p50, "{option}: {deep:?} {shallow:?}");
+        assert!(drops > 0 && shallow.max < 5_000.0, "{option}: {shallow:?}");
+    }
+}

@@ -141,7 +141,7 @@ impl Prague {
             reduced_at_us: 0,
             now_us,
             srtt,
-            mean_rtt: srtt << MEAN_RTT_BITS,
+            mean_rtt: if init.srtt.is_some() { srtt << MEAN_RTT_BITS } else { 0 },
             ca_state: CaState::Open,
             prior_cwnd: 0,
             prior_ssthresh: 0,
@@ -188,6 +188,9 @@ impl Prague {
         self.now_us = ack.now.as_micros();
         if let Some(srtt) = ack.srtt {
             self.srtt = eighths(srtt);
+            if self.mean_rtt == 0 {
+                self.mean_rtt = self.srtt << MEAN_RTT_BITS; // a host without the handshake's
+            }
         }
         self.reduce();
         self.update_window(ack);

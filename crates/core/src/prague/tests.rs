@@ -33,6 +33,17 @@ fn round(flow: &mut Prague, nth: u64, rtt_ms: u64, packets: u64, marked: u64) {
     flow.on_ca_state(CaState::Open);
 }
 
+/// QUIC stacks make their controllers before there is an RTT; Linux's module begins after the handshake.
+#[test]
+fn the_mean_rtt_begins_with_the_first_one_measured() {
+    let mut late = Prague::new(&PragueParams::default(), &Init::new(Time::ZERO).with_mss(1_448));
+    let mut early = flow(40);
+    for flow in [&mut late, &mut early] {
+        (0..3).for_each(|nth| round(flow, nth, 40, 10, 0));
+    }
+    assert_eq!((late.mean_rtt, late.mean_rtt >> MEAN_RTT_BITS), (early.mean_rtt, 8 * 40_000));
+}
+
 #[test]
 fn the_first_mark_halves_the_window_and_ends_slow_start() {
     let mut flow = flow(50);

@@ -167,7 +167,7 @@ impl ProbeLog {
     pub fn result<'h>(&self, setup: &Setup, end: Time, loads: impl Iterator<Item = &'h Histogram>) -> ProbeResult {
         // As `ping` does, waits for twice the largest RTT before it calls a probe lost.
         let wait = match self.rtt_us.count() {
-            0 => WAIT_WITHOUT_ECHO,
+            0 => WAIT_WITHOUT_ECHO.max(setup.path.rtt),
             _ => Span::micros(self.rtt_us.max().saturating_mul(2)),
         };
         let is_counted = |number: u64| {

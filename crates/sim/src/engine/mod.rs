@@ -166,7 +166,7 @@ impl<'a> Simulation<'a> {
             up: Up::new(setup),
             released: Vec::new(),
             queue_delay: QueueDelay::starting_at(setup.warmup),
-            measuring: false,
+            measuring: setup.warmup == Time::ZERO,
             mark: LinkBaseline::default(),
             events: 0,
             control,

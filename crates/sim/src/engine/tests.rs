@@ -146,3 +146,43 @@ fn the_interval_ends_with_the_last_completion_where_every_flow_completes() {
     assert_eq!(result.interval_s[0], 1.0);
     assert!((result.interval_s[1] - last).abs() < 1e-9 && last < 4.0, "{:?}", result.interval_s);
 }
+
+/// Packets that arrive at the very beginning are counted, and so are their drops.
+#[test]
+fn an_incast_at_the_beginning_is_counted_whole() {
+    let mut setup = shared(100, 1, 10, &["cubic"; 60]);
+    setup.duration = Time::ZERO + Span::secs(10);
+    for flow in &mut setup.flows {
+        flow.traffic = crate::setup::Traffic::Size(1_000);
+    }
+    let result = run(&setup).result;
+    let bottleneck = &result.bottleneck;
+    assert!(bottleneck.drops >= 50, "{bottleneck:?}");
+    assert_eq!(bottleneck.arrivals, result.packets + bottleneck.drops);
+}
+
+/// What a discipline drops after warm-up may have arrived before it.
+#[test]
+fn no_more_packets_are_dropped_than_have_arrived() {
+    let mut scenario = crate::scenario::Scenario::default();
+    let keys = [("rate", "1kbit"), ("aqm", "cake"), ("flow", "cubic*3"), ("duration", "120s"), ("warmup", "100s")];
+    keys.into_iter().for_each(|(key, text)| scenario.set(key, text).unwrap());
+    let result = run(&scenario.resolve().unwrap()).result;
+    let ratios = result.flows.iter().filter_map(|flow| flow.drop_ratio).chain([result.bottleneck.drop_ratio]);
+    assert!(result.bottleneck.drops > 0 && ratios.into_iter().all(|ratio| ratio <= 1.0), "{result:?}");
+}
+
+/// Linux sends ECN-capable SYNs for algorithms that need ECN, so DualPI2 serves Prague's in the low-latency queue.
+#[test]
+fn the_handshake_of_prague_does_not_wait_behind_cubic() {
+    let fct = |flow: &str| {
+        let mut scenario = crate::scenario::Scenario::default();
+        let path = [("rate", "20mbit"), ("rtt", "10ms"), ("buffer", "1000p"), ("aqm", "dualpi2"), ("duration", "8s")];
+        path.into_iter()
+            .chain([("flow", "cubic"), ("flow", flow)])
+            .for_each(|(key, text)| scenario.set(key, text).unwrap());
+        run(&scenario.resolve().unwrap()).result.flows[1].fct_s.unwrap()
+    };
+    let (prague, bbr3) = (fct("prague@5s,size=1kB"), fct("bbr3@5s,size=1kB,ecn=l4s"));
+    assert!(prague < 0.02 && bbr3 > prague + 0.005, "{prague} s, {bbr3} s");
+}

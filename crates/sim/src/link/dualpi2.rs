@@ -80,12 +80,15 @@ impl<P: LinkPacket> DualPi2<P> {
         // Bounded by the waiting packets: each iteration but the last drops one.
         loop {
             let (mut entry, is_l4s, credit) = self.next()?;
+            let marks = tally.stats.marks;
             if self.is_dropped(&mut entry.packet, is_l4s, tally) {
                 tally.drop_queued(&entry.packet);
                 continue;
             }
             self.credit += credit;
-            if is_l4s && now.since(entry.arrived) > self.config.step && !tally.try_mark(&mut entry.packet) {
+            let is_marked = tally.stats.marks > marks;
+            let is_late = is_l4s && !is_marked && now.since(entry.arrived) > self.config.step;
+            if is_late && !tally.try_mark(&mut entry.packet) {
                 tally.drop_queued(&entry.packet);
                 continue;
             }
@@ -184,6 +187,10 @@ mod tests {
         classic_percent: 10,
     };
 
+    fn at_ms(ms: u64) -> Time {
+        Time::ZERO + Span::millis(ms)
+    }
+
     fn queue() -> DualPi2<Packet> {
         DualPi2::new(CONFIG, Rng::new(1))
     }
@@ -202,6 +209,19 @@ mod tests {
         let sent = (0..300).filter_map(|_| queue.dequeue(Time::ZERO, &mut tally));
         let l4s = sent.filter(|entry| entry.packet.l4s).count();
         assert!((268..=280).contains(&l4s), "{l4s}");
+    }
+
+    #[test]
+    fn a_packet_that_both_the_controller_and_the_step_mark_counts_once() {
+        let (mut queue, mut tally) = (queue(), Tally::default());
+        queue.probability = 0.5; // coupled: 1
+        (0..20).for_each(|_| {
+            queue.enqueue(Time::ZERO, entry(true, Time::ZERO), Limit::NONE, &mut tally);
+        });
+        queue.next_update = Time::NEVER;
+        let marked =
+            (0..10).filter_map(|_| queue.dequeue(at_ms(2), &mut tally)).filter(|entry| entry.packet.ce).count();
+        assert_eq!((marked, tally.stats.marks), (10, 10));
     }
 
     #[test]

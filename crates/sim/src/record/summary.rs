@@ -166,9 +166,10 @@ fn bottleneck(link: &LinkCounts) -> Bottleneck {
     Bottleneck {
         // A packet counts when its last bit leaves, so one that straddles the end of warm-up could raise the total above the capacity.
         utilisation: carried.min(1.0),
-        arrivals: link.arrivals,
+        // Packets dropped from the queue may have arrived before the measurement.
+        arrivals: link.arrivals.max(link.drops),
         drops: link.drops,
-        drop_ratio: ratio(link.drops, link.arrivals),
+        drop_ratio: ratio(link.drops, link.arrivals.max(link.drops)),
         marks: link.marks,
         queue_ms: link.queue_ms.clone(),
     }
@@ -199,7 +200,7 @@ fn flow_result(setup: &Setup, flow: &FlowSetup, end: Time, counts: &FlowCounts<'
         jitter_ms: jitter_us * US_TO_MS,
         jitter_rfc3550_ms: counts.rtt.jitter_rfc3550 * US_TO_MS,
         retransmit_ratio: ratio(counts.retransmits, counts.segments),
-        drop_ratio: counts.bottleneck.map(|(arrivals, drops)| ratio(drops, arrivals)),
+        drop_ratio: counts.bottleneck.map(|(arrivals, drops)| ratio(drops, arrivals.max(drops))),
         rto: counts.rto,
         spurious_retransmits: counts.duplicates,
         bytes: counts.received_bytes,

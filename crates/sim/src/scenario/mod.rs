@@ -9,6 +9,7 @@ mod classes;
 mod flow;
 mod flow_options;
 mod flow_refusals;
+mod host;
 // Brackets in a key's help are optional parts, not links.
 #[allow(rustdoc::broken_intra_doc_links)]
 mod keys;

@@ -8,7 +8,8 @@ use bbrlab_core::{NANOS_PER_SEC, Rate, Rng, Span, Time};
 
 use super::classes::classify;
 use super::flow::{FLOWS_MAX, FlowSpec};
-use super::flow_options::{Ecn, FlowDirection, Window};
+use super::flow_options::{FlowDirection, Window};
+use super::host::{MSS_DEFAULT, check_ecn, check_sizes, host};
 use super::keys::Scenario;
 use super::model::LinkSpec;
 use super::presets::Preset;
@@ -17,7 +18,7 @@ use super::source::ScenarioError;
 use super::units::{BitRate, BufferSize, PACKET_BYTES, TimeSpan};
 use crate::apps::probe::PROBE_BYTES;
 use crate::link::{Buffer, DeliveryTrace, LinkConfig, Service};
-use crate::setup::{AccessSetup, Capture, Change, ChangeKind, FlowSetup, HostSetup, PathSetup, Rwnd, Setup, Traffic};
+use crate::setup::{AccessSetup, Capture, Change, ChangeKind, FlowSetup, PathSetup, Rwnd, Setup, Traffic};
 
 /// Any error of a [`TraceReader`].
 pub type TraceReadError = Box<dyn std::error::Error + Send + Sync>;
@@ -29,8 +30,6 @@ pub type TraceReader<'a> = dyn Fn(&str) -> Result<String, TraceReadError> + 'a;
 const RATE_DEFAULT: BitRate = BitRate(10_000_000);
 /// Smallest default buffer: an initial window.
 const BUFFER_MIN_DEFAULT: BufferSize = BufferSize::Packets(10);
-/// Payload bytes of a full segment: 1500 minus IPv4 and TCP headers with timestamps.
-const MSS_DEFAULT: u32 = 1448;
 /// Maximum number of bottlenecks in a row. Ours: a segment counts its hops in a byte.
 const LINKS_MAX: usize = 250;
 /// Write interval of an application that is itself the limit. Ours: of the order of a video encoder's frame.
@@ -70,6 +69,7 @@ impl Scenario {
         let schedule = whole.resolve_schedule(&links, up.as_deref())?;
         let flows = whole.resolve_flows(links.len())?;
         whole.check_pace(&links)?;
+        check_sizes(&links.iter().map(|link| &link.config).collect::<Vec<_>>(), &flows)?;
         let bottleneck = (0..links.len()).min_by_key(|index| links[*index].nominal).unwrap_or(0);
         let mut setup = Setup {
             duration: whole.duration.time(),
@@ -110,7 +110,8 @@ impl Scenario {
         }
         let rtt = whole.full_rtt();
         whole.fill_up();
-        if whole.buffer.is_none() && whole.link.is_empty() {
+        // The mean rate of a trace is in its file.
+        if whole.buffer.is_none() && whole.link.is_empty() && whole.trace.is_none() {
             let rate = whole.rate.or(whole.demand.map(|demand| demand.max)).unwrap_or(RATE_DEFAULT);
             whole.buffer = Some(self.buffer_default(rate));
         }
@@ -119,7 +120,7 @@ impl Scenario {
             whole.start_jitter = Some(TimeSpan(rtt.as_nanos()));
         }
         for link in &mut whole.link {
-            if link.buffer.is_none() && whole.buffer.is_none() {
+            if link.buffer.is_none() && whole.buffer.is_none() && link.trace.is_none() {
                 let rate = link.rate.or(link.demand.map(|demand| demand.max)).or(whole.rate).unwrap_or(RATE_DEFAULT);
                 link.buffer = Some(self.buffer_default(rate));
             }
@@ -217,7 +218,8 @@ impl Scenario {
                 (Service::Rate(rate), rate)
             }
         };
-        let written = link.buffer.or(self.buffer).unwrap_or(BUFFER_MIN_DEFAULT);
+        let default = || self.buffer_default(BitRate(nominal.as_bits_per_sec()));
+        let written = link.buffer.or(self.buffer).unwrap_or_else(default);
         let key = if link.buffer.is_some() { at("buffer") } else { "buffer".to_owned() };
         let buffer = buffer(written, nominal, self.full_rtt()).map_err(|message| ScenarioError::new(key, message))?;
         let aqm_key = if link.aqm.is_some() { at("aqm") } else { "aqm".to_owned() };
@@ -431,6 +433,7 @@ impl Scenario {
         if let Some(peer) = spec.peer.filter(|peer| self.on.stack() != Some(peer.stack)) {
             return Err(format!("{} runs in its own stack alone; use --on quic:{}", peer.name, peer.stack.name()));
         }
+        check_ecn(spec)?;
         let mss = options.mss.unwrap_or(MSS_DEFAULT);
         let (first, last) = options.links.map_or((0, links), |(first, last)| (first as usize - 1, last as usize));
         if last > links {
@@ -534,26 +537,6 @@ fn traffic(spec: &FlowSpec, size: Option<u64>) -> Traffic {
     match options.rate {
         Some(rate) => Traffic::Rate { rate: rate.rate(), tick: WRITE_TICK, unit: 1 },
         None => Traffic::Bulk,
-    }
-}
-
-fn host(spec: &FlowSpec) -> HostSetup {
-    let (options, default) = (&spec.options, HostSetup::default());
-    let mss = options.mss.unwrap_or(MSS_DEFAULT);
-    let ecn = options.ecn.unwrap_or_else(|| Ecn::usual(spec.cc.as_str()));
-    HostSetup {
-        pacing: options.pacing.unwrap_or(default.pacing),
-        // To the sender, a limit of one segment means "off".
-        tso_max: options.tso.map_or(default.tso_max, |tso| tso.max(mss)),
-        gro: options.gro.filter(|gro| gro.0 > 0).map(TimeSpan::span),
-        delayed_ack: options.delack.map(TimeSpan::span),
-        ecn: ecn != Ecn::Off,
-        accurate_ecn: matches!(ecn, Ecn::Accurate | Ecn::L4s),
-        l4s: ecn == Ecn::L4s,
-        initial_cwnd: options.iw.unwrap_or(default.initial_cwnd),
-        transport: options.transport.unwrap_or_default(),
-        ack: options.ack,
-        program: options.program.unwrap_or(default.program),
     }
 }
 

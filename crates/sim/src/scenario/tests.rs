@@ -216,6 +216,12 @@ fn an_empty_scenario_is_one_bbr1_flow_over_10_mbit_and_40_ms_with_one_bdp_of_buf
 #[test]
 fn a_default_buffer_holds_ten_packets_even_on_a_tiny_path() {
     assert_eq!(setup("rate = \"128kbit\"").links[0].buffer, Buffer::Packets(10));
+    // A packet in 10 ms is 1.2 Mbit/s, whatever the default rate.
+    for keys in ["trace = \"slow\"", "[[link]]\ntrace = \"slow\""] {
+        let file = read(&format!("rtt = \"30ms\"\n{keys}")).unwrap();
+        let setup = file.resolve(&|_| Ok("10\n20\n".into())).unwrap();
+        assert_eq!(setup.links[0].buffer, Buffer::Packets(10), "{keys}");
+    }
 }
 
 #[test]

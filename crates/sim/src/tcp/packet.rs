@@ -60,7 +60,7 @@ impl Segment {
     /// An ACK of an upload, on the links of the downloads' data. `number` counts the flow's ACKs.
     pub fn of_ack(ack: &AckPacket, number: u64, now: Time) -> Self {
         let bytes = ack.option_bytes() + u32::from(ack.is_request) * REQUEST_BYTES;
-        let (len, marks) = (bytes as u16, if ack.syn { mark::SYN } else { ack.marks });
+        let (len, marks) = (bytes as u16, ack.marks | (u8::from(ack.syn) * mark::SYN));
         Self { seq: number | IS_ACK, sent: now, flow: ack.flow, len, hop: 0, marks }
     }
 
@@ -288,6 +288,8 @@ mod tests {
         assert!(ack.ect() && ack.is_l4s() && Segment::of_ack(&ack, 0, Time::ZERO).is_l4s());
         ack.mark_ce();
         assert_eq!((ack.ce, ack.ece), (3, false));
+        let syn = AckPacket { marks: mark::ECT | mark::ECT_1, syn: true, ..AckPacket::default() };
+        assert!(Segment::of_ack(&syn, 0, Time::ZERO).is_l4s() && syn.wire_bytes() == 74);
         let classic = AckPacket { marks: mark::ECT, ..ack };
         assert!(classic.ect() && !classic.is_l4s());
     }

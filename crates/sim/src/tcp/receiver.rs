@@ -209,8 +209,8 @@ impl Receiver {
     fn take_any(&mut self, now: Time, segment: &Segment, acks: &mut Vec<AckPacket>) {
         self.wire_bytes += u64::from(crate::link::LinkPacket::wire_bytes(segment));
         if segment.marks & mark::SYN != 0 {
-            let window = self.window.now;
-            acks.push(AckPacket { syn: true, ts_echo: segment.sent, window, ..AckPacket::default() });
+            let (window, marks) = (self.window.now, segment.marks & (mark::ECT | mark::ECT_1));
+            acks.push(AckPacket { syn: true, ts_echo: segment.sent, window, marks, ..AckPacket::default() });
             return;
         }
         if segment.marks & mark::BARE != 0 {

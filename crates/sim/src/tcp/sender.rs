@@ -106,6 +106,7 @@ pub struct Sender {
     pub(super) ecn: bool,
     pub(super) has_accurate_ecn: bool,
     is_l4s: bool,
+    syn_is_ect: bool,
     /// Marked packets reported so far.
     pub(super) ce: u32,
     /// True if the next new segment carries CWR (RFC 3168; Linux `TCP_ECN_QUEUE_CWR`).
@@ -179,6 +180,7 @@ impl Sender {
             ecn: setup.host.ecn,
             has_accurate_ecn: setup.host.accurate_ecn,
             is_l4s: setup.host.l4s,
+            syn_is_ect: setup.host.ecn_syn,
             ce: 0,
             send_cwr: false,
             established: false,
@@ -251,7 +253,8 @@ impl Sender {
         }
         let wait = Span::nanos(SYN_TIMEOUT.as_nanos() << self.syn_tries.saturating_sub(SYN_LINEAR + 1));
         self.timer = Timer { kind: TimerKind::Syn, at: fires_at(now, wait) };
-        out.push(Segment { seq: 0, sent: now, flow: self.flow, len: 0, hop: 0, marks: mark::SYN });
+        let marks = if self.syn_is_ect { mark::SYN | self.ect() } else { mark::SYN };
+        out.push(Segment { seq: 0, sent: now, flow: self.flow, len: 0, hop: 0, marks });
     }
 
     /// Establishes the connection with the handshake's measurements when the SYN is answered. Returns the handshake's RTT.
@@ -508,12 +511,17 @@ impl Sender {
         n
     }
 
+    /// ECN codepoint of its packets.
+    const fn ect(&self) -> u8 {
+        if self.is_l4s { mark::ECT | mark::ECT_1 } else { mark::ECT }
+    }
+
     pub(super) fn emit(&mut self, now: Time, seq: u64, len: u16, extra: u8, out: &mut Vec<Segment>) {
         let mut marks = extra;
         // With accurate feedback, retransmissions are marked too.
         // spec: Linux tcp_ecn_send
         if self.ecn && (extra & mark::RETRANSMIT == 0 || self.has_accurate_ecn) {
-            marks |= if self.is_l4s { mark::ECT | mark::ECT_1 } else { mark::ECT };
+            marks |= self.ect();
             if self.send_cwr {
                 self.send_cwr = false;
                 marks |= mark::CWR;

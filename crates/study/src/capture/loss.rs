@@ -169,7 +169,10 @@ impl QueueTest {
         let usual = signals.waits().map_or(0.0, |all| link.queue_s(all.value_at_quantile(0.995) as f64 / 1e6));
         // A queue drops at its fullest: waiting times next to its drops are no less than all others.
         let full_s = if highest > 0.0 { highest.max(usual.min(1.5 * highest)) } else { usual };
-        let can_be_full = !link.is_lower_bound && full_s >= link.full_min_s();
+        // What a policer drops never waits, and a queue computed with it is longer than any that ACKs show.
+        let longest_s = signals.rtt.as_ref().map_or(f64::INFINITY, |all| link.queue_s(all.max() as f64 / 1e6));
+        let is_seen = FULL_SHARE * full_s <= longest_s + EXACT_FULL_SEGMENTS * link.serialisation_s;
+        let can_be_full = !link.is_lower_bound && is_seen && full_s >= link.full_min_s();
         let known = at_losses.len() as f64;
         let room_s = full_s - (EXACT_FULL_SEGMENTS * link.serialisation_s);
         let exact_s = signals.passed.as_ref().map_or(0.0, |_| room_s.min(EXACT_FULL_SHARE * full_s));

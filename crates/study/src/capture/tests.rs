@@ -189,6 +189,22 @@ fn estimates_of_unseen_paths_are_printed() {
     assert!(score.paths == 60 && score.rate >= 57 && score.base >= 57 && score.kind >= 54, "{score:?}");
 }
 
+/// What a policer drops does not wait, so a queue computed with it is longer than any that the ACKs show.
+#[test]
+fn a_policer_before_a_queue_that_never_fills_makes_no_tail_drop() {
+    for (flow, policer) in
+        [("cubic", "rate=2mbit,burst=20kB"), ("cubic", "rate=5mbit,burst=50kB"), ("bbr1", "rate=2mbit,burst=100kB")]
+    {
+        let (bytes, _) = captured(&format!(
+            "rate = '20mbit'\nrtt = '40ms'\nbuffer = '10000p'\npolicer = '{policer}'\nduration = '20s'\nflow = ['{flow}']\n"
+        ));
+        let own = &read(bytes.as_slice()).unwrap().paths[0];
+        let kinds: Vec<LossKind> = own.losses.iter().map(|one| one.kind).collect();
+        assert_eq!(kinds, [LossKind::Policer], "{flow} {policer}");
+        assert!(own.buffer.as_ref().is_none_or(|one| one.is_lower_bound), "{:?}", own.buffer);
+    }
+}
+
 /// A short run's capture.
 fn sample() -> Vec<u8> {
     captured("rate = '10mbit'\nrtt = '20ms'\nduration = '2s'\nflow = ['cubic']\n").0

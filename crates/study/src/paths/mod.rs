@@ -216,6 +216,9 @@ pub struct Kind {
     /// Buffer in BDP, or as drain time in seconds.
     buffer: Range,
     is_drain: bool,
+    /// Least buffer, bytes.
+    #[serde(skip)]
+    buffer_min: f64,
     loss: Range,
     rivals: Range,
     rival_flows: Vec<String>,
@@ -262,6 +265,8 @@ impl Kind {
             rivals: Range::parse(&spec.rivals, &count).map_err(Error::at("rivals"))?,
             rival_flows: rival_flows(&spec.rival_flows).map_err(Error::at("rival_flows"))?,
             is_drain,
+            // Where no buffer is written, as for `run`.
+            buffer_min: if spec.buffer == any_buffer() { 10.0 * PACKET } else { PACKET },
             weight: spec.weight,
             name: spec.name.clone(),
             clients: spec.clients.clone(),
@@ -303,7 +308,7 @@ impl Kind {
         let rivals = (0..count).map(rival).collect();
         let bdp = rate_bps / 8.0 * rtt_s;
         let bytes = if self.is_drain { rate_bps / 8.0 * buffer } else { bdp * buffer };
-        Path { rate_bps, rtt_s, buffer_bytes: bytes.max(PACKET), loss, rivals, measured: self.measured }
+        Path { rate_bps, rtt_s, buffer_bytes: bytes.max(self.buffer_min), loss, rivals, measured: self.measured }
     }
 }
 
@@ -539,6 +544,7 @@ impl Path {
             rtt_s: around(self.rtt_s, 1.1),
             buffer: around(self.buffer_bytes * 8.0 / self.rate_bps, 2.0),
             is_drain: true,
+            buffer_min: PACKET,
             loss: around(self.loss, 1.5),
             rivals: Range::exactly(self.rivals.len() as f64),
             rival_flows,

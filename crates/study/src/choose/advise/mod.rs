@@ -186,11 +186,20 @@ impl Question<'_> {
     }
 }
 
+/// Score below which an algorithm does not serve the objective. Ours.
+pub(crate) const SERVES: f64 = 0.01;
+
 impl Advice {
-    /// True if it is sure whether to change, and the paths agree with what was measured. Several new algorithms may be tied.
+    /// True if it is sure whether to change, some algorithm serves the objective, and the paths agree with what was measured. Several
+    /// new algorithms may be tied.
     pub fn is_clear(&self) -> bool {
         let is_settled = if self.choice == 0 { self.tied.is_empty() } else { !self.tied.contains(&0) };
-        is_settled && !self.agreement.is_some_and(|agreement| agreement.is_off())
+        is_settled && self.serves() && !self.agreement.is_some_and(|agreement| agreement.is_off())
+    }
+
+    /// True if an algorithm serves the objective on these paths.
+    pub fn serves(&self) -> bool {
+        self.candidates.iter().any(|one| one.score >= SERVES)
     }
 }
 
@@ -460,6 +469,19 @@ mod tests {
         // The current one may be the best too.
         let Chosen { tied, choice, .. } = chosen(&[noise(0, 0.04), noise(2, 0.04)], &mut Rng::new(1));
         assert!(tied == [1 - choice], "{choice} {tied:?}");
+    }
+
+    #[test]
+    fn where_nothing_works_there_is_no_advice() {
+        let mut advice = ask(&spec("5mbit", "1bdp", "2%"), "throughput", 3, 1);
+        assert!(advice.is_clear() && !text::verdict(&advice).starts_with("No"));
+        for (candidate, nth) in advice.candidates.iter_mut().zip(0_u8..) {
+            candidate.score = 0.001 * f64::from(nth);
+            candidate.score_gain = Interval { low: f64::NAN, middle: f64::NAN, high: f64::NAN };
+        }
+        assert!(!advice.is_clear() && text::verdict(&advice) == "No advice");
+        let said = text::headline(&advice, Objective::named("throughput").unwrap()) + &text::why(&advice);
+        assert!(said.starts_with("No advice: no algorithm serves") && !said.contains("NaN"), "{said}");
     }
 
     #[test]

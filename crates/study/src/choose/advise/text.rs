@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use bbrlab_stats::number::{or_dash, significant};
 
-use super::{Advice, Agreement, Candidate, DRAWS_LEAST, Figure, Reason, SURE, WORTH_A_CHANGE};
+use super::{Advice, Agreement, Candidate, DRAWS_LEAST, Figure, Reason, SERVES, SURE, WORTH_A_CHANGE};
 use crate::choose::objective::Objective;
 use crate::comparison::Interval;
 
@@ -71,7 +71,7 @@ pub fn share(share: f64) -> String {
 pub fn verdict(advice: &Advice) -> String {
     let choice = &advice.candidates[advice.choice].flow;
     match advice.choice {
-        _ if is_off(advice) => "No advice".to_owned(),
+        _ if is_off(advice) || !advice.serves() => "No advice".to_owned(),
         _ if !advice.is_clear() => "No clear winner".to_owned(),
         0 => format!("Keep {choice}"),
         _ => format!("Use {}", tied(advice)),
@@ -128,6 +128,12 @@ pub fn headline(advice: &Advice, objective: Objective) -> String {
             beside(advice, agreement)
         );
     }
+    if !advice.serves() {
+        return format!(
+            "No advice: no algorithm serves the objective {} on these paths; every score is below {SERVES}.",
+            objective.name
+        );
+    }
     let is_sure = advice.is_clear() || is_few;
     if advice.choice == 0 && !is_sure {
         return format!("No clear winner for the objective {} ({sure}); keep {}.", objective.name, current.flow);
@@ -157,6 +163,9 @@ pub fn headline(advice: &Advice, objective: Objective) -> String {
 
 /// Formats the figures that decided; the table holds each of them.
 pub fn why(advice: &Advice) -> String {
+    if !advice.serves() {
+        return "the paths, or the application that they are to carry, leave nothing to choose.".to_owned();
+    }
     let base = &advice.candidates[0].flow;
     let one = &advice.candidates[if advice.choice == 0 { second(advice) } else { advice.choice }];
     let paths = advice.paths.len();
@@ -164,7 +173,7 @@ pub fn why(advice: &Advice) -> String {
     let scores = if advice.choice == 0 && by > 0.0 {
         format!("{}, the next best, scores only {by:.1} % more than {base}", one.flow)
     } else if advice.choice == 0 {
-        format!("{}, the next best, scores {:.1} % less than {base}", one.flow, -by)
+        format!("{}, the next best, scores {:.1} % less than {base}", one.flow, by.abs())
     } else {
         format!("{} scores {by:.0} % more than {base}", one.flow)
     };
