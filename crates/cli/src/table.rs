@@ -222,7 +222,7 @@ fn bottleneck(result: &RunResult) -> String {
             None if share_a_second(result) => {
                 writeln!(
                     text,
-                    " over the whole run; not converged: one-second bins fall below {CONVERGED} until the end"
+                    " in this interval; not converged: one-second bins fall below {CONVERGED} until the end"
                 )
             }
             None => writeln!(text),
@@ -509,7 +509,7 @@ mod tests {
         assert!(!short.contains("one-second bins") && !short.contains("converged"), "{short}");
         let unfair = line("duration = '5s'\nflow = ['cubic', 'cubic,rate=100kbit']");
         assert!(
-            unfair.ends_with("over the whole run; not converged: one-second bins fall below 0.95 until the end"),
+            unfair.ends_with("in this interval; not converged: one-second bins fall below 0.95 until the end"),
             "{unfair}"
         );
     }

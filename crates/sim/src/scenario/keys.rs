@@ -177,7 +177,7 @@ scenario_keys! {
     example &["--jitter", "2ms:reorder"];
     refused &[JITTER_IN_ORDER];
 
-    /// Share of data packets that overtake others, as in 1% or 0.01
+    /// Share of data packets that overtake others by half of their delay, as in 1% or 0.01
     reorder: Ratio = Ratio(0.0);
     Condition "SHARE", default "0%", set |scenario, text| scenario.reorder = text.parse()?;
     example &["--reorder", "0%"];
@@ -216,7 +216,7 @@ scenario_keys! {
     example &["--up", "rate=1mbit"];
     refused &[UP_AQM, UP_BYTES, ACK_FILTER, ENCRYPTED_ACKS];
 
-    /// Hold ACKs and release them together, as in 20ms or 64KiB
+    /// Hold ACKs and release them together, as in 20ms or 64KiB (or after 200ms)
     ack_aggregation: AckHold = AckHold::None;
     Condition "HOLD", default "none", set |scenario, text| scenario.ack_aggregation = text.parse()?;
     refused &[HELD_ACKS, ACKS_BY_BYTES];
@@ -280,7 +280,7 @@ scenario_keys! {
     Run "TIME", default "60s", set |scenario, text| scenario.duration = text.parse()?;
     example &["--duration", "30s"];
 
-    /// Exclude the time before this from all figures
+    /// Exclude the time before this from rates, delays, losses and shares
     warmup: TimeSpan = TimeSpan(0);
     Run "TIME", default "0s", set |scenario, text| scenario.warmup = text.parse()?;
     example &["--warmup", "1s"];
