@@ -1,13 +1,12 @@
-//! Input files of the command, `-` being standard input. Sizes are bounded, so that a wrong name costs one error
-//! message
-//! and not the machine's memory.
+//! Input files of the command, `-` being standard input. Sizes are bounded, so that a wrong name costs one error message and not
+//! the machine's memory.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_sim::scenario::read_toml;
-use std::collections::BTreeMap;
-use std::fs::File;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use bbrlab_study::capture;
@@ -40,6 +39,24 @@ struct TunedFile {
 /// True for standard input.
 pub fn is_stdin(path: &Path) -> bool {
     path == Path::new("-")
+}
+
+/// Files read so far, by their paths with links resolved.
+static READ: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+/// Opens an input file, and remembers it.
+pub fn open(path: &Path) -> io::Result<File> {
+    let file = File::open(path)?;
+    if let Ok(path) = fs::canonicalize(path) {
+        READ.lock().unwrap_or_else(PoisonError::into_inner).insert(path);
+    }
+    Ok(file)
+}
+
+/// True if this file was read as an input.
+pub fn was_read(path: &Path) -> bool {
+    let known = READ.lock().unwrap_or_else(PoisonError::into_inner);
+    !known.is_empty() && fs::canonicalize(path).is_ok_and(|path| known.contains(&path))
 }
 
 /// Name of a file in errors.
@@ -120,7 +137,7 @@ pub fn stream(path: &Path) -> Result<Box<dyn Read + Send>, Error> {
     if is_stdin(path) {
         return Ok(Box::new(io::stdin()));
     }
-    let file = File::open(path).map_err(Error::Unreadable)?;
+    let file = open(path).map_err(Error::Unreadable)?;
     if file.metadata().is_ok_and(|meta| meta.is_dir()) {
         return Err(Error::Unreadable(io::ErrorKind::IsADirectory.into()));
     }
@@ -156,7 +173,7 @@ fn bytes(path: &Path, what: &'static str, max: impl Fn(&[u8]) -> usize) -> Resul
 /// The same, but of a longer file one byte too many.
 fn raw(path: &Path, what: &'static str, max: impl Fn(&[u8]) -> usize) -> Result<Vec<u8>, Error> {
     if !is_stdin(path) {
-        return up_to(&mut File::open(path).map_err(Error::Unreadable)?, max);
+        return up_to(&mut open(path).map_err(Error::Unreadable)?, max);
     }
     let mut stdin = STDIN.lock().unwrap_or_else(PoisonError::into_inner);
     match stdin.as_ref() {

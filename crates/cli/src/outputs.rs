@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::Error;
+use crate::{Error, inputs};
 
 /// Paths to remove unless the command succeeds: temporary files, and directories created for results.
 static TEMPORARY: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
@@ -65,8 +65,13 @@ impl Drop for PendingFile {
     }
 }
 
-/// Renames all files to their final names, replacing earlier versions. The signal handler waits meanwhile.
+/// Renames all files to their final names, replacing earlier versions, but no file that was read as an input. The signal handler
+/// waits meanwhile.
 pub fn commit(files: Vec<PendingFile>) -> Result<(), Error> {
+    if let Some(file) = files.iter().find(|file| inputs::was_read(&file.path)) {
+        let rule = "it names a file that was read as an input; name another";
+        return Err(Error::PathRule { flag: file.flag, path: file.path.clone(), rule });
+    }
     let mut temporary = temporaries();
     let mut renamed = Ok(());
     for file in &files {
@@ -151,6 +156,12 @@ impl Target {
         fs::canonicalize(path).is_ok_and(|path| Some(path) == self.path)
     }
 
+    /// True if this is the file at `path`, or would be once that exists.
+    pub fn would_be(&self, path: &Path) -> bool {
+        let other = Self { flag: self.flag, path: Some(path.to_owned()), direct: false };
+        self.is(path) || self.key().is_some_and(|key| other.key() == Some(key))
+    }
+
     /// The flag that named this file.
     pub const fn flag(&self) -> &'static str {
         self.flag
@@ -188,12 +199,20 @@ impl Target {
     fn temporary(&self) -> io::Result<(File, PathBuf)> {
         let path = self.path.as_deref().unwrap_or(Path::new("-"));
         let name = path.file_name().ok_or_else(|| io::Error::other("it names no file"))?.to_string_lossy();
-        let temporary = parent(path).join(format!(".{name}.{}.tmp", std::process::id()));
         // Created while the set is held: a signal handler finds either both or none.
         let mut known = temporaries();
-        let file = File::options().write(true).create_new(true).open(&temporary)?;
-        known.insert(temporary.clone());
-        Ok((file, temporary))
+        for nth in 0_u32.. {
+            let temporary = parent(path).join(format!(".{name}.{}-{nth}.tmp", std::process::id()));
+            match File::options().write(true).create_new(true).open(&temporary) {
+                // Of a process with the same number that was killed, as in a container.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                opened => {
+                    known.insert(temporary.clone());
+                    return opened.map(|file| (file, temporary));
+                }
+            }
+        }
+        Err(io::ErrorKind::AlreadyExists.into())
     }
 }
 

@@ -220,10 +220,7 @@ fn bottleneck(result: &RunResult) -> String {
         let _ = match result.convergence_s {
             Some(time) => writeln!(text, ", converged at {time:.0} s"),
             None if share_a_second(result) => {
-                writeln!(
-                    text,
-                    " in this interval; not converged: one-second bins fall below {CONVERGED} until the end"
-                )
+                writeln!(text, " in this interval; not converged: one-second bins fall below {CONVERGED} until the end")
             }
             None => writeln!(text),
         };

@@ -9,6 +9,7 @@ pub mod plural;
 pub mod quantile;
 pub mod sequential;
 pub mod stratified;
+pub mod student;
 mod summary;
 
 pub use quantile::{known_mean, mean, median};

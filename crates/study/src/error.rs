@@ -353,6 +353,9 @@ pub enum Error {
     /// An axis of seeds.
     #[error("axis {0:?}: each combination already runs with its seeds; write --repeat")]
     SeedAxis(String),
+    /// Another backend.
+    #[error("on: a sweep runs in the simulator; leave it out, or use run")]
+    SweepsSimulator,
     /// An axis that changes nothing.
     #[error("axis {0:?} is not a scenario key, and no text contains the placeholder {{{0}}} for it")]
     NoEffect(String),

@@ -46,9 +46,6 @@ pub struct CompareArgs {
     /// Run each scenario with this many seeds [default: its own]
     #[arg(long, value_name = "N", value_parser = crate::args::number(1..=100_000_u32))]
     pub repeat: Option<u32>,
-    /// Seed of the bootstrap
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = crate::args::seed)]
-    pub seed: u64,
     /// Write the comparison as JSON; - for standard output, instead of the table
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub json: Option<PathBuf>,
@@ -73,7 +70,7 @@ pub fn compare(args: &CompareArgs) -> Result<Verdict, Error> {
     };
     let names = names(&paths);
     let sides = paths.iter().zip(names).map(|(path, name)| read(path, name, args.repeat)).collect::<Result<_, _>>()?;
-    show(sides, args.seed, &targets)
+    show(sides, &targets)
 }
 
 /// The alternatives of a scenario's flows, one list of flows for each; none if no flow has alternatives.
@@ -103,7 +100,7 @@ pub fn of_scenarios(
 ) -> Result<Verdict, Error> {
     let targets = Targets::check(json, report)?;
     let sides = scenarios.into_iter().map(|(name, sourced)| run(name, &sourced)).collect::<Result<_, _>>()?;
-    show(sides, 1, &targets)
+    show(sides, &targets)
 }
 
 /// Destinations of the comparison.
@@ -243,12 +240,12 @@ fn run(name: String, sourced: &ScenarioFile) -> Result<Loaded, Error> {
 }
 
 /// Compares, and writes what was asked for.
-fn show(mut loaded: Vec<Loaded>, seed: u64, targets: &Targets) -> Result<Verdict, Error> {
+fn show(mut loaded: Vec<Loaded>, targets: &Targets) -> Result<Verdict, Error> {
     distinguish(&mut loaded);
     let sides: Vec<Side> = loaded.iter().map(|one| one.side.clone()).collect();
     let names: Vec<&str> = sides.iter().map(|side| &*side.name).collect();
     let title = names.join(", ");
-    let found = Comparison::new(sides.clone(), seed).ok_or_else(|| Error::NoCommonCase(title.clone()))?;
+    let found = Comparison::new(sides.clone()).ok_or_else(|| Error::NoCommonCase(title.clone()))?;
     if found.lines.is_empty() {
         return Err(Error::NoCommonMeasure(title));
     }

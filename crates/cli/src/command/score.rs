@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::collections::BTreeSet;
-use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
@@ -164,7 +163,7 @@ fn recorded(plan: &Plan, id: &str, rest: &str, path: &Path) -> Result<Vec<RunRes
     let seed = if digits == 0 { Ok(1) } else { rest[rest.len() - digits..].parse() };
     let Ok(seed) = seed else { return Ok(Vec::new()) };
     let shown = inputs::name(path);
-    let open = |path: &Path| File::open(path).map(BufReader::new).map_err(Error::at(inputs::name(path)));
+    let open = |path: &Path| inputs::open(path).map(BufReader::new).map_err(Error::at(inputs::name(path)));
     let found = if has_end(path, &CAPTURES) {
         plan.captured(id, seed, open(path)?)
     } else {

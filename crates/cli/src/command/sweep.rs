@@ -96,10 +96,18 @@ pub fn sweep(args: &SweepArgs) -> Result<Verdict, Error> {
     let shown = shown(args)?;
     let (shard, shards) = shard(args.shard.as_deref())?;
     let report = Target::asked("--report", args.report.as_deref())?;
+    if report.as_ref().is_some_and(|report| [SPEC, RUNS].iter().any(|name| report.would_be(&args.out.join(name)))) {
+        let rule = "it names a file of the sweep itself; name another";
+        return Err(Error::Rule { place: "--report", rule });
+    }
     baseline(args, &sweep)?;
     if let Some(axis) = args.tree.as_deref().filter(|axis| sweep.product().axes().iter().all(|(name, _)| name != axis))
     {
         return Err(Error::UnknownAxis(axis.to_owned()));
+    }
+    if args.fresh && shards > 1 {
+        let rule = "it would remove what other shards have done; start over without --shard";
+        return Err(Error::Rule { place: "--fresh", rule });
     }
     if args.fresh {
         remove(&args.out).map_err(Error::output("--fresh", &args.out))?;

@@ -1,7 +1,6 @@
 //! Judgement: each algorithm's mean of a measure, and its difference to each reference, in pairs of equal case and seed.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use bbrlab_core::Rng;
 use bbrlab_study::compare::{Outcome, of_mean};
 use bbrlab_study::comparison::Interval;
 use serde::Serialize;
@@ -10,8 +9,6 @@ use super::{Better, Measured, Plan};
 
 /// Smallest difference that counts, relative to the larger of both means. Ours: what nobody would act on is no difference.
 const MATERIAL: f64 = 0.02;
-/// Seed stream of the bootstrap.
-const STREAM: u64 = 0x7363_6f72;
 
 /// Place of an algorithm among the references.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -77,22 +74,21 @@ fn outcome(difference: Interval, larger: f64, better: Better) -> Outcome {
 
 /// Judges all measures.
 pub(super) fn lines(plan: &Plan, of: &[Vec<Vec<Measured>>]) -> Vec<Line> {
-    let mut rng = Rng::derive(1, STREAM);
     let mut lines = Vec::new();
     for (criterion, cases) in of.iter().enumerate() {
         let measures = 0..plan.criteria[criterion].measure.len();
-        lines.extend(measures.map(|measure| line(plan, Some(criterion), measure, cases, &mut rng)));
+        lines.extend(measures.map(|measure| line(plan, Some(criterion), measure, cases)));
     }
     let measures = plan.shared_measures();
     if !measures.is_empty() {
         let all: Vec<Vec<Measured>> = of.concat();
-        lines.extend((0..measures.len()).map(|measure| line(plan, None, measure, &all, &mut rng)));
+        lines.extend((0..measures.len()).map(|measure| line(plan, None, measure, &all)));
     }
     lines
 }
 
 /// Judges one measure over some cases.
-fn line(plan: &Plan, criterion: Option<usize>, measure: usize, cases: &[Vec<Measured>], rng: &mut Rng) -> Line {
+fn line(plan: &Plan, criterion: Option<usize>, measure: usize, cases: &[Vec<Measured>]) -> Line {
     let count = plan.algorithms().len();
     let better = plan.criteria[criterion.unwrap_or(0)].measure[measure].better;
     let all: Vec<Vec<Option<f64>>> =
@@ -103,13 +99,13 @@ fn line(plan: &Plan, criterion: Option<usize>, measure: usize, cases: &[Vec<Meas
     let shared = |own: &Vec<Option<f64>>| -> Vec<f64> {
         own.iter().enumerate().filter(|(at, _)| is_shared(*at)).filter_map(|(_, value)| *value).collect()
     };
-    let means: Vec<Interval> = all.iter().map(|own| of_mean(&shared(own), rng)).collect();
+    let means: Vec<Interval> = all.iter().map(|own| of_mean(&shared(own))).collect();
     let mut differences = Vec::new();
     for subject in 0..plan.subjects.len() {
         let to = |reference: usize| {
             let pairs = all[subject].iter().zip(&all[reference]);
             let apart: Vec<f64> = pairs.filter_map(|(own, other)| Some((*own)? - (*other)?)).collect();
-            let difference = of_mean(&apart, rng);
+            let difference = of_mean(&apart);
             let larger = means[subject].middle.abs().max(means[reference].middle.abs());
             (difference, outcome(difference, larger, better))
         };

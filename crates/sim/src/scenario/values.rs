@@ -297,7 +297,8 @@ impl<'a> Options<'a> {
     pub(super) fn number(&self, key: &str, default: u32) -> Result<u32, TextError> {
         let Some(pair) = self.pairs.iter().find(|pair| pair.key == key) else { return Ok(default) };
         let value = pair.value.as_deref().unwrap_or_default();
-        value.parse().map_err(|_| TextError(format!("{key}: {value:?} is not a whole number; write {}", self.form)))
+        let right = if value.ends_with('%') { "it without the sign" } else { self.form };
+        value.parse().map_err(|_| TextError(format!("{key}: {value:?} is not a whole number; write {right}")))
     }
 
     /// Decimal under `key`, or `default`.

@@ -6,8 +6,7 @@ mod words;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bbrlab_core::Rng;
-use bbrlab_stats::bootstrap::interval_of;
+use bbrlab_stats::student;
 use bbrlab_stats::{mean, median};
 use serde::Serialize;
 use serde_json::Value;
@@ -18,13 +17,11 @@ use crate::sweep::{Metric, Row};
 pub use page::{Overview, page};
 pub use words::{answer, cells, notes};
 
-/// Minimum number of pairs for an interval. Ours: the bootstrap of four values has too few distinct resamples.
+/// Minimum number of pairs for an interval. Ours: of fewer, the spread is hardly known.
 pub const PAIRS_MIN: usize = 5;
 /// Smallest relative difference that counts, and the smallest one of a share. Ours: what nobody would act on is no difference.
 const MATERIAL: f64 = 0.01;
 const MATERIAL_SHARE: f64 = 0.001;
-/// Seed stream of the bootstrap.
-const STREAM: u64 = 0x636f_6d70;
 
 /// A compared quantity. "First" are the flows of a scenario's first `flow`, "others" the rest.
 #[derive(Clone, Copy, Debug)]
@@ -170,7 +167,7 @@ type BySeed = BTreeMap<u64, f64>;
 
 impl Comparison {
     /// Compares the sides; `None` if no case is common to all of them.
-    pub fn new(mut sides: Vec<Side>, seed: u64) -> Option<Self> {
+    pub fn new(mut sides: Vec<Side>) -> Option<Self> {
         let first = sides.first()?;
         let has = |side: &Side, name: &str| side.cases.iter().any(|case| case.name == name);
         let cases: Vec<String> = (first.cases.iter().map(|case| case.name.clone()))
@@ -192,7 +189,6 @@ impl Comparison {
             sides.iter().all(|side| !own.is_disjoint(&seeds(side, case)))
         });
         let differing = differing(&sides);
-        let mut rng = Rng::derive(seed, STREAM);
         let mut lines = Vec::new();
         let chosen: Vec<Option<usize>> = match cases.len() {
             1 => vec![Some(0)],
@@ -200,7 +196,7 @@ impl Comparison {
         };
         for case in chosen {
             for measure in 0..MEASURES.len() {
-                lines.extend(line(&sides, case, measure, is_paired, &mut rng));
+                lines.extend(line(&sides, case, measure, is_paired));
             }
         }
         Some(Self { sides, cases, left_out, lines, differing, is_paired })
@@ -228,7 +224,7 @@ fn values(side: &Side, case: usize, measure: usize) -> BySeed {
 }
 
 /// One line; `None` if a side has no value of the measure.
-fn line(sides: &[Side], case: Option<usize>, measure: usize, is_paired: bool, rng: &mut Rng) -> Option<Line> {
+fn line(sides: &[Side], case: Option<usize>, measure: usize, is_paired: bool) -> Option<Line> {
     let cases: Vec<usize> = match case {
         Some(case) => vec![case],
         None => (0..sides[0].cases.len()).collect(),
@@ -250,7 +246,7 @@ fn line(sides: &[Side], case: Option<usize>, measure: usize, is_paired: bool, rn
             outcome: Outcome::NotJudged,
         };
         if nth > 0 {
-            differ(&mut estimate, &base, &own, is_paired, rng);
+            differ(&mut estimate, &base, &own, is_paired);
             judge(&mut estimate, &MEASURES[measure]);
         }
         estimates.push(estimate);
@@ -259,9 +255,9 @@ fn line(sides: &[Side], case: Option<usize>, measure: usize, is_paired: bool, rn
 }
 
 /// Fills in the differences between two sides, case by case.
-fn differ(estimate: &mut Estimate, base: &[BySeed], own: &[BySeed], is_paired: bool, rng: &mut Rng) {
+fn differ(estimate: &mut Estimate, base: &[BySeed], own: &[BySeed], is_paired: bool) {
     if !is_paired {
-        return differ_unpaired(estimate, base, own, rng);
+        return differ_unpaired(estimate, base, own);
     }
     let (mut differences, mut relative) = (Vec::new(), Vec::new());
     for (base, own) in base.iter().zip(own) {
@@ -274,10 +270,10 @@ fn differ(estimate: &mut Estimate, base: &[BySeed], own: &[BySeed], is_paired: b
     if let [base] = base {
         let level =
             mean(&base.iter().filter(|(seed, _)| own[0].contains_key(seed)).map(|(_, a)| *a).collect::<Vec<_>>());
-        estimate.difference = of_mean(&differences, rng);
+        estimate.difference = of_mean(&differences);
         estimate.relative = relative_to(level, estimate.difference);
     } else {
-        estimate.relative = of_mean(&relative, rng);
+        estimate.relative = of_mean(&relative);
     }
 }
 
@@ -291,33 +287,27 @@ fn relative_to(level: f64, difference: Interval) -> Interval {
 }
 
 /// The same without common seeds: the difference of the means of independent samples, of a single case.
-fn differ_unpaired(estimate: &mut Estimate, base: &[BySeed], own: &[BySeed], rng: &mut Rng) {
+fn differ_unpaired(estimate: &mut Estimate, base: &[BySeed], own: &[BySeed]) {
     let ([base], [own]) = (base, own) else { return };
     let (a, b): (Vec<f64>, Vec<f64>) = (base.values().copied().collect(), own.values().copied().collect());
     estimate.pairs = a.len().min(b.len());
     let difference = mean(&b) - mean(&a);
-    let (low, high) = if estimate.pairs < PAIRS_MIN {
-        (f64::NAN, f64::NAN)
-    } else {
-        let (mut x, mut y) = (a.clone(), b.clone());
-        interval_of(|| {
-            bbrlab_stats::bootstrap::resampled(&a, &mut x, rng);
-            bbrlab_stats::bootstrap::resampled(&b, &mut y, rng);
-            mean(&y) - mean(&x)
-        })
+    let (low, high) = match estimate.pairs {
+        ..PAIRS_MIN => (f64::NAN, f64::NAN),
+        _ => student::interval_of_difference(&a, &b),
     };
     estimate.difference = Interval { middle: difference, low, high };
     estimate.relative = relative_to(mean(&a), estimate.difference);
 }
 
 /// Mean with its interval; without enough values the interval is missing.
-pub fn of_mean(values: &[f64], rng: &mut Rng) -> Interval {
+pub fn of_mean(values: &[f64]) -> Interval {
     if values.is_empty() {
         return Interval::NONE;
     }
     let (low, high) = match values.len() {
         ..PAIRS_MIN => (f64::NAN, f64::NAN),
-        _ => bbrlab_stats::bootstrap::interval_of_mean(values, rng),
+        _ => student::interval_of_mean(values),
     };
     Interval { middle: mean(values), low, high }
 }

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_stats::number::{rounded, signed_percent};
-use bbrlab_stats::plural::{counted, verb};
+use bbrlab_stats::plural::counted;
 
 use super::{Comparison, Estimate, Line, MEASURES, Measure, Outcome, PAIRS_MIN};
 
@@ -91,18 +91,13 @@ pub fn answer(found: &Comparison) -> String {
     let base = &found.sides[0].name;
     let of = |nth: usize| {
         let own = &found.sides[nth].name;
-        let not_judged = listed(found, nth, Outcome::NotJudged, true);
-        if !not_judged.is_empty() {
-            return format!(
-                "{own} against {base}, {} of runs, not judged: {}.",
-                verb(found.pairs(), "pair", "pairs"),
-                not_judged.join(", ")
-            );
-        }
+        let few = listed(found, nth, Outcome::NotJudged, true);
         let (better, worse) = (listed(found, nth, Outcome::Better, true), listed(found, nth, Outcome::Worse, true));
         let same = listed(found, nth, Outcome::NoDifference, false);
         let mut parts = Vec::new();
-        for (word, all) in [("better", better), ("worse", worse), ("no clear difference", same)] {
+        for (word, all) in
+            [("better", better), ("worse", worse), ("no clear difference", same), ("not judged, too few runs", few)]
+        {
             if !all.is_empty() {
                 parts.push(format!("{word}: {}", all.join(", ")));
             }
@@ -119,8 +114,8 @@ pub fn notes(found: &Comparison) -> Vec<String> {
     if pairs < PAIRS_MIN {
         notes.push(format!(
             "{} {}: a difference may be chance. Repeat with at least {PAIRS_MIN} seeds (--repeat 10).",
-            counted(pairs, "run"),
-            if found.is_paired { "with the same seed" } else { "of each" },
+            counted(pairs, if found.is_paired { "pair" } else { "run" }),
+            if found.is_paired { "of runs with equal seeds" } else { "of each" },
         ));
     } else if !found.is_paired {
         notes.push(

@@ -18,7 +18,7 @@ use serde::Serialize;
 use crate::product::{Product, Vary};
 use crate::{Error, Result};
 use bbrlab_sim::record::Output;
-use bbrlab_sim::scenario::{Scenario, ScenarioFile};
+use bbrlab_sim::scenario::{Backend, Scenario, ScenarioFile};
 use bbrlab_sim::setup::Setup;
 
 /// Number of blocks of a sweep, if it has enough runs: the unit lost in an interruption and distributed to shards.
@@ -54,7 +54,8 @@ pub struct Sweep {
 }
 
 impl Sweep {
-    /// Checks the axes and resolves the first and the last run, so that most errors appear before the work begins.
+    /// Checks the axes, and resolves the first run with each value of each axis and the last run, so that nearly all errors appear
+    /// before the work begins.
     pub fn new(scenario: toml::Table, axes: &[Vary], (version, build): (&str, &str)) -> Result<Self> {
         let mut scenario = scenario;
         let whole = |value: Option<toml::Value>, key: &str, default: u64| match value {
@@ -92,7 +93,12 @@ impl Sweep {
         if sweep.product.len().saturating_mul(sweep.spec.repeat as usize) > RUNS_MAX {
             return Err(Error::TooManyRuns { max: RUNS_MAX });
         }
-        sweep.setup(0)?;
+        let repeat = sweep.spec.repeat as usize;
+        let mut stride = 1;
+        for (_, points) in sweep.product.axes().iter().rev() {
+            (0..points.len()).try_for_each(|nth| sweep.setup(nth * stride * repeat).map(drop))?;
+            stride *= points.len();
+        }
         sweep.setup(sweep.len() - 1)?;
         Ok(sweep)
     }
@@ -128,6 +134,12 @@ impl Sweep {
         let at = || Error::at::<Error>(&planned.name);
         let mut scenario: Scenario =
             ScenarioFile::from_table(planned.scenario).map_err(|error| at()(Error::Table(error)))?.scenario;
+        if scenario.on != Backend::Sim {
+            return Err(at()(Error::SweepsSimulator));
+        }
+        // Without a jitter of the starts, flows alike would take the same course with every seed.
+        scenario.repeat = self.spec.repeat;
+        scenario = Scenario { repeat: 1, ..scenario.filled() };
         scenario.seed = self.spec.seed.wrapping_add((index % self.spec.repeat as usize) as u64);
         let sourced = ScenarioFile::from(scenario);
         let setup = sourced
