@@ -157,6 +157,7 @@ impl Target {
     }
 
     /// True if this is the file at `path`, or would be once that exists.
+    #[cfg(feature = "parquet")]
     pub fn would_be(&self, path: &Path) -> bool {
         let other = Self { flag: self.flag, path: Some(path.to_owned()), direct: false };
         self.is(path) || self.key().is_some_and(|key| other.key() == Some(key))
@@ -204,7 +205,7 @@ impl Target {
         for nth in 0_u32.. {
             let temporary = parent(path).join(format!(".{name}.{}-{nth}.tmp", std::process::id()));
             match File::options().write(true).create_new(true).open(&temporary) {
-                // Of a process with the same number that was killed, as in a container.
+                // Left by a process with the same number, as of a container that was killed.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 opened => {
                     known.insert(temporary.clone());

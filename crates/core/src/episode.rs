@@ -1,5 +1,5 @@
-//! Loss recovery for hosts without such a state machine: an episode lasts until a packet sent after its start is delivered, or
-//! until a packet sent after its last loss is.
+//! Loss recovery for hosts without such a state machine: an episode ends with the delivery of a packet sent after its start, or
+//! after its last loss.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use crate::units::Time;

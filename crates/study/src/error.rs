@@ -353,7 +353,7 @@ pub enum Error {
     /// An axis of seeds.
     #[error("axis {0:?}: each combination already runs with its seeds; write --repeat")]
     SeedAxis(String),
-    /// Another backend.
+    /// A backend other than the simulator.
     #[error("on: a sweep runs in the simulator; leave it out, or use run")]
     SweepsSimulator,
     /// An axis that changes nothing.

@@ -16,8 +16,8 @@ impl<V: Hooks> Algorithm for Bbr1<V> {
         Self::on_ack(self, ack);
     }
 
-    /// True unless all of recovery conserves packets: after its first round the window grows again, and episodes of a round each
-    /// would never let it. Google's QUIC has the same rule.
+    /// True unless a variant conserves packets for the whole of recovery. BBRv1 conserves them for one round, so with episodes of one
+    /// round each its window would never grow. Google's QUIC has the same rule.
     fn continues_recovery(&self) -> bool {
         !self.part.conserves(false, CaState::Recovery)
     }

@@ -189,7 +189,7 @@ impl Prague {
         if let Some(srtt) = ack.srtt {
             self.srtt = eighths(srtt);
             if self.mean_rtt == 0 {
-                self.mean_rtt = self.srtt << MEAN_RTT_BITS; // a host without the handshake's
+                self.mean_rtt = self.srtt << MEAN_RTT_BITS; // the host had no RTT before
             }
         }
         self.reduce();

@@ -56,6 +56,10 @@ impl<P: Clone> Stage<P> {
         for (index, flow) in tally.flows.iter_mut().enumerate() {
             flow.tcp = ends(setup, index, path.reverse.delay_of(index));
         }
+        // Without a warm-up, what arrives at the very beginning counts too.
+        if setup.warmup == Time::ZERO {
+            tally.begin(Time::ZERO, &path);
+        }
         let progress = Span::nanos(setup.duration.as_nanos() / PROGRESS_REPORTS + 1);
         let mut stage = Self {
             setup: setup.clone(),

@@ -214,7 +214,7 @@ mod tests {
     #[test]
     fn a_packet_that_both_the_controller_and_the_step_mark_counts_once() {
         let (mut queue, mut tally) = (queue(), Tally::default());
-        queue.probability = 0.5; // coupled: 1
+        queue.probability = 0.5; // the coupled probability is 1
         (0..20).for_each(|_| {
             queue.enqueue(Time::ZERO, entry(true, Time::ZERO), Limit::NONE, &mut tally);
         });

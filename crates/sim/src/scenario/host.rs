@@ -35,7 +35,7 @@ pub(super) fn host(spec: &FlowSpec) -> HostSetup {
     }
 }
 
-/// Refuses an algorithm without the feedback that it is made for: in Linux it becomes Reno then.
+/// Refuses an algorithm without the ECN feedback that it needs: in Linux it becomes Reno then.
 // spec: Linux dctcp_init; L4STeam prague_init
 pub(super) fn check_ecn(spec: &FlowSpec) -> Result<(), String> {
     let (cc, ecn) = (spec.cc.as_str(), spec.options.ecn);
@@ -48,7 +48,7 @@ pub(super) fn check_ecn(spec: &FlowSpec) -> Result<(), String> {
     }
 }
 
-/// Refuses segments that a policer on their way never passes.
+/// Refuses segments larger than the burst of a policer on their way.
 pub(super) fn check_sizes(links: &[&LinkConfig], flows: &[FlowSetup]) -> Checked<()> {
     for flow in flows.iter().filter(|flow| !flow.is_upload) {
         let bytes = u64::from(flow.mss + HEADER_BYTES);

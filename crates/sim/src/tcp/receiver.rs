@@ -84,7 +84,7 @@ pub struct Receiver {
     pub(super) fresh: u32,
     pub(super) ecn: Ecn,
     pub(super) window: Window,
-    /// Right edge of the advertised window, in bytes from the start; kept while ranges are missing.
+    /// Right edge of the advertised window, in bytes from the start; kept while data is missing.
     window_edge: u64,
     /// True under Linux's default rules: no ECN, GRO, autotuning or rule of its own.
     has_default_rules: bool,

@@ -169,7 +169,7 @@ impl QueueTest {
         let usual = signals.waits().map_or(0.0, |all| link.queue_s(all.value_at_quantile(0.995) as f64 / 1e6));
         // A queue drops at its fullest: waiting times next to its drops are no less than all others.
         let full_s = if highest > 0.0 { highest.max(usual.min(1.5 * highest)) } else { usual };
-        // What a policer drops never waits, and a queue computed with it is longer than any that ACKs show.
+        // A queue computed with packets that a policer dropped is longer than any that ACKs show.
         let longest_s = signals.rtt.as_ref().map_or(f64::INFINITY, |all| link.queue_s(all.max() as f64 / 1e6));
         let is_seen = FULL_SHARE * full_s <= longest_s + EXACT_FULL_SEGMENTS * link.serialisation_s;
         let can_be_full = !link.is_lower_bound && is_seen && full_s >= link.full_min_s();

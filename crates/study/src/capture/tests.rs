@@ -189,7 +189,7 @@ fn estimates_of_unseen_paths_are_printed() {
     assert!(score.paths == 60 && score.rate >= 57 && score.base >= 57 && score.kind >= 54, "{score:?}");
 }
 
-/// What a policer drops does not wait, so a queue computed with it is longer than any that the ACKs show.
+/// A queue computed with packets that a policer dropped is longer than any that the ACKs show.
 #[test]
 fn a_policer_before_a_queue_that_never_fills_makes_no_tail_drop() {
     for (flow, policer) in

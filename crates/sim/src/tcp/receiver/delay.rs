@@ -76,7 +76,7 @@ fn rto_ticks(srtt: Span) -> u64 {
 mod tests {
     use super::*;
 
-    /// The RTO of so long a path bounds nothing.
+    /// At an RTT of a second the RTO is longer than that.
     #[test]
     fn the_delay_adapts_to_200_ms_at_most() {
         let srtt = Span::secs(1);
@@ -85,7 +85,7 @@ mod tests {
             delay.on_expiry(srtt);
         }
         assert_eq!(delay.ato, ATO_LONGEST);
-        // Half of it and almost all of it.
+        // Half of the delay, and an interval of almost all of it.
         delay.in_order_at = Time::ZERO;
         delay.on_in_order(Time::ZERO + Span::millis(196), srtt);
         assert_eq!(delay.ato, ATO_LONGEST);

@@ -317,8 +317,8 @@ fn an_autotuned_window_grows_with_the_data_of_each_round() {
     assert_eq!(windows.last().map(|ack| ack.1), Some((1 << 20) - 1448));
 }
 
-/// Data behind a hole occupies the buffer, so the window's edge stays when a first hole of two is filled; it follows when the
-/// second is. Linux `tcp_select_window` never moves it back.
+/// With two holes in the data, filling the first leaves the window's right edge where it is: the data behind the second still
+/// occupies the buffer. Linux `tcp_select_window`.
 #[test]
 fn out_of_order_data_takes_room_in_an_autotuned_window() {
     let windows = |rwnd, arrivals: &[u64]| {
@@ -339,7 +339,7 @@ fn out_of_order_data_takes_room_in_an_autotuned_window() {
     let after = |edges: &[(u64, u64)], una| edges.iter().rev().find(|edge| edge.0 == una).map(|edge| edge.1 / 1448);
     let edges = windows(Rwnd::Auto(40 * 1448), &arrivals);
     assert_eq!([0, 10, 30].map(|una| after(&edges, una)), [Some(40), Some(40), Some(70)]);
-    // A fixed window is not that of its buffer.
+    // A fixed window has a larger buffer.
     let edges = windows(Rwnd::Fixed(40 * 1448), &arrivals);
     assert_eq!([0, 10, 30].map(|una| after(&edges, una)), [Some(40), Some(50), Some(70)]);
 }
