@@ -137,9 +137,6 @@ impl Sweep {
         if scenario.on != Backend::Sim {
             return Err(at()(Error::SweepsSimulator));
         }
-        // Without a jitter of the starts, flows alike would take the same course with every seed.
-        scenario.repeat = self.spec.repeat;
-        scenario = Scenario { repeat: 1, ..scenario.filled() };
         scenario.seed = self.spec.seed.wrapping_add((index % self.spec.repeat as usize) as u64);
         let sourced = ScenarioFile::from(scenario);
         let setup = sourced
