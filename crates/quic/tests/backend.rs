@@ -243,6 +243,8 @@ fn flows_of_tcp_alone_are_those_of_the_simulator() {
              --flow tcp:cubic,access=15mbit/10ms/5p --flow tcp:bbr2,on=1s/off=500ms,tso=off",
             "--rate 20mbit --rtt 40ms --loss 0.1% --ack-loss 0.1% --up rate=5mbit,buffer=30p,aqm=fq_codel --probe 20ms \
              --flow tcp:bbr3,ecn=on --flow tcp:cubic,direction=up --flow tcp:bbr1,direction=up,rtt=80ms --warmup 2s",
+            "--rate 20mbit --rtt 40ms --up rate=1mbit,buffer=8p --flow tcp:cubic,direction=up --flow tcp:bbr3,request=10kB/50ms \
+             --flow tcp:prague,request=5kB/100ms",
             "--rate 20mbit --rtt 40ms --probe 20ms --ack-loss 5% --schedule 4s:ack-loss=20%,rtt=50ms --flow tcp:cubic",
         ] {
             let setup = setup(stack, &format!("{flags} --duration 8s"));

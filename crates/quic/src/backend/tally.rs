@@ -236,7 +236,8 @@ impl Flow {
             app.request_delay = Some(delay);
         }
         if let Some(tcp) = &mut self.tcp {
-            tcp.sender.app.request_delay = Some(delay);
+            let crosses_link = tcp.sender.app.request_delay.is_none();
+            tcp.sender.app.request_delay = (!crosses_link).then_some(delay);
         }
     }
 

@@ -86,6 +86,9 @@ impl<P: Clone> Stage<P> {
         }
         let is_measuring = self.tally.is_measuring;
         let Some(flow) = &mut self.tally.flows[index].tcp else { return };
+        if ack.is_request {
+            return flow.on_request(now, ack.una, &mut self.tcp.out);
+        }
         let rtt = flow.on_ack(now, &self.setup.flows[index], ack, is_measuring, &mut self.tcp.out);
         self.tally.note_rtt(now, index, rtt);
     }
@@ -98,7 +101,13 @@ impl<P: Clone> Stage<P> {
         } else {
             flow.start(now, &mut self.tcp.out);
         }
+        let requests = flow.sender.app.take_requests();
         self.emit(now, index, 0);
+        for number in requests {
+            let request = AckPacket::of_request(number, index, &self.setup.flows[index].host);
+            let (wire, ect) = (request.wire_bytes(), request.ect());
+            self.enter(now, End::Receiver, index, Payload::Ack(request), wire, ect, None);
+        }
     }
 
     /// Notifies hosts that their access links have dequeued packets.
@@ -148,5 +157,6 @@ impl<P: Clone> Stage<P> {
 
 /// Creates the endpoints of a flow of the TCP model.
 pub fn ends(setup: &Setup, index: usize, ack_delay: Span) -> Option<Box<Flow>> {
-    setup.flows[index].is_tcp.then(|| Box::new(Flow::new(setup, index, Some(ack_delay))))
+    let request_delay = setup.up.is_none().then_some(ack_delay);
+    setup.flows[index].is_tcp.then(|| Box::new(Flow::new(setup, index, request_delay)))
 }

@@ -15,7 +15,7 @@ use crate::path::{PathObserver, SojournTime};
 use crate::record::result::UpLink;
 use crate::record::summary::{LinkBaseline, up_link};
 use crate::setup::Setup;
-use crate::tcp::{AckPacket, Segment, mark};
+use crate::tcp::{AckPacket, Segment};
 
 /// State of the reverse direction's link in a run: its statistics, and the uploads' ACKs in transit.
 pub(super) struct Up {
@@ -167,14 +167,8 @@ impl Simulation<'_> {
     /// Sends the requests of a flow's client that are due.
     #[cold]
     pub(super) fn send_requests(&mut self, index: usize) {
-        let host = &self.setup.flows[index].host;
-        let marks = match (host.ecn, host.l4s) {
-            (false, _) => 0,
-            (true, false) => mark::ECT,
-            (true, true) => mark::ECT | mark::ECT_1,
-        };
-        for una in self.flows[index].sender.app.take_requests() {
-            let request = AckPacket { una, marks, is_request: true, ..AckPacket::default() }.of(index);
+        for number in self.flows[index].sender.app.take_requests() {
+            let request = AckPacket::of_request(number, index, &self.setup.flows[index].host);
             if self.flows[index].is_upload {
                 self.put_on_links(self.now, request);
             } else {

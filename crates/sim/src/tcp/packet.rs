@@ -6,6 +6,7 @@ use bbrlab_core::Time;
 
 use crate::link::LinkPacket;
 use crate::path::PathPacket;
+use crate::setup::HostSetup;
 
 /// Headers around each payload: IPv4 (20), TCP with timestamps (32) and Ethernet (14), so 1448 bytes become 1514.
 pub const HEADER_BYTES: u32 = 66;
@@ -174,6 +175,16 @@ impl AckPacket {
     #[must_use]
     pub const fn of(self, flow: usize) -> Self {
         Self { flow: flow as u32, ..self }
+    }
+
+    /// Request number `number` of a flow's client, with the ECN codepoint of its host.
+    pub fn of_request(number: u64, flow: usize, host: &HostSetup) -> Self {
+        let marks = match (host.ecn, host.l4s) {
+            (false, _) => 0,
+            (true, false) => mark::ECT,
+            (true, true) => mark::ECT | mark::ECT_1,
+        };
+        Self { una: number, marks, is_request: true, ..Self::default() }.of(flow)
     }
 
     /// A data segment in the form of an ACK, for the link that uploads share with ACKs.
