@@ -140,7 +140,7 @@ mod tests {
     fn an_episode_that_continues_ends_after_a_round_without_loss() {
         let mut episode = Episode::new(true);
         assert!(episode.on_lost(AT(10), AT(1), 1));
-        // The ACK of a packet sent later also shows the loss of one: no end, until one sent after that loss is delivered.
+        // An ACK delivers a packet sent after the beginning, and shows another such packet lost: the episode goes on.
         episode.on_delivered(AT(12), 0);
         assert!(episode.on_lost(AT(20), AT(11), 1));
         assert!(!episode.end());

@@ -77,3 +77,9 @@ fn planning_ahead_counts_the_same_as_going_event_by_event() {
         assert_eq!(ahead.trace, events.trace, "{keys:?}");
     }
 }
+
+#[test]
+fn a_probe_whose_echo_cannot_have_returned_is_not_lost() {
+    let (probe, _) = probe(&[("flow", "cubic"), ("rtt", "30s"), ("duration", "29s"), ("probe", "1s")]);
+    assert_eq!((probe.sent, probe.lost, probe.rtt_ms), (0, 0, None));
+}

@@ -1,5 +1,5 @@
-//! Student's t: 95 % intervals of means of a few values, whose spread is known from the same values. The percentile bootstrap of
-//! five values is too narrow: it misses the mean in one of five cases.
+//! Student's t: 95 % intervals of the means of a few values. The percentile bootstrap of five values misses the mean in about one
+//! of five cases.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use crate::quantile::mean;
@@ -10,7 +10,7 @@ const QUANTILES: [f64; 30] = [
     2.1314, 2.1199, 2.1098, 2.1009, 2.0930, 2.0860, 2.0796, 2.0739, 2.0687, 2.0639, 2.0595, 2.0555, 2.0518, 2.0484,
     2.0452, 2.0423,
 ];
-/// That of the normal distribution, which is its limit.
+/// The 97.5 % quantile of the normal distribution, the limit of the above.
 const NORMAL: f64 = 1.959_964;
 
 /// The 97.5 % quantile for this many degrees of freedom, rounded down up to 30.

@@ -147,7 +147,7 @@ fn the_interval_ends_with_the_last_completion_where_every_flow_completes() {
     assert!((result.interval_s[1] - last).abs() < 1e-9 && last < 4.0, "{:?}", result.interval_s);
 }
 
-/// Packets that arrive at the very beginning are counted, and so are their drops.
+/// Packets that arrive at time zero count, dropped or not.
 #[test]
 fn an_incast_at_the_beginning_is_counted_whole() {
     let mut setup = shared(100, 1, 10, &["cubic"; 60]);
@@ -161,7 +161,7 @@ fn an_incast_at_the_beginning_is_counted_whole() {
     assert_eq!(bottleneck.arrivals, result.packets + bottleneck.drops);
 }
 
-/// What a discipline drops after warm-up may have arrived before it.
+/// A queue discipline may drop packets that arrived during the warm-up after it.
 #[test]
 fn no_more_packets_are_dropped_than_have_arrived() {
     let mut scenario = crate::scenario::Scenario::default();

@@ -1,4 +1,4 @@
-//! The hosts of a flow, and what they have to agree on with algorithm and path.
+//! Settings of a flow's hosts, and checks against its algorithm and its path.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::flow::FlowSpec;

@@ -40,8 +40,8 @@ pub struct App {
 #[derive(Clone, Debug)]
 struct Reader {
     client: Client,
-    /// Requests that have not arrived: time of arrival unless they cross a link, and bytes of the response.
-    asked: VecDeque<(Time, u64)>,
+    /// Responses whose requests are on their way: arrival of the request, not known if it crosses a link, and bytes.
+    responses: VecDeque<(Time, u64)>,
 }
 
 /// A response that the client waits for.
@@ -102,7 +102,7 @@ impl App {
 
     /// Creates the receiving end of a flow that started at `start`, if its application has one.
     pub fn begin_client(&mut self, start: Time) {
-        let reader = |client| Box::new(Reader { client, asked: VecDeque::new() });
+        let reader = |client| Box::new(Reader { client, responses: VecDeque::new() });
         self.client = Client::of(&self.traffic, start, self.started).map(reader);
     }
 
@@ -118,19 +118,19 @@ impl App {
 
     /// Passes new data to the receiving end, which may send a request.
     pub fn on_bytes(&mut self, now: Time, in_order: u64) -> Reaction {
-        let Some(Reader { client, asked }) = self.client.as_deref_mut() else { return Reaction::None };
+        let Some(Reader { client, responses }) = self.client.as_deref_mut() else { return Reaction::None };
         let reaction = client.on_bytes(now, in_order, self.written);
         if let Reaction::Request { size, pause } = reaction {
             let at = now + pause + self.request_delay.unwrap_or(Span::ZERO);
             if at < self.stop {
-                asked.push_back((at, size));
+                responses.push_back((at, size));
             }
             self.next = match &mut self.requests {
                 Some(requests) => {
                     requests.plan(now + pause);
                     requests.next_before(self.stop)
                 }
-                None => asked.front().map_or(Time::NEVER, |(at, _)| *at),
+                None => responses.front().map_or(Time::NEVER, |(at, _)| *at),
             };
         }
         reaction
@@ -207,18 +207,14 @@ impl App {
                 true
             }
             Traffic::Video(_) | Traffic::Page(_) => {
-                let Some(Reader { asked, .. }) = self.client.as_deref_mut() else { return false };
-                // One that crossed a link has been counted at its arrival.
-                let is_over_link = self.requests.is_some();
-                let mut most = if is_over_link { 1 } else { usize::MAX };
-                while most > 0
-                    && asked.front().is_some_and(|(at, _)| is_over_link || *at <= now)
-                    && let Some((_, size)) = asked.pop_front()
-                {
-                    self.written = self.written.saturating_add(size);
-                    most -= 1;
-                }
-                self.next = asked.front().map_or(self.stop, |(at, _)| *at);
+                let Some(Reader { responses, .. }) = self.client.as_deref_mut() else { return false };
+                // Of requests that cross a link, this is called for each.
+                let due = match self.requests {
+                    Some(_) => responses.len().min(1),
+                    None => responses.iter().take_while(|(at, _)| *at <= now).count(),
+                };
+                self.written = responses.drain(..due).fold(self.written, |sum, (_, size)| sum.saturating_add(size));
+                self.next = responses.front().map_or(self.stop, |(at, _)| *at);
                 true
             }
             Traffic::Bulk | Traffic::Size(_) => {
@@ -275,11 +271,6 @@ impl App {
             _ => return None,
         };
         Some(Response { end: self.written, pause })
-    }
-
-    /// Time at which it stops writing.
-    pub const fn stop(&self) -> Time {
-        self.stop
     }
 }
 

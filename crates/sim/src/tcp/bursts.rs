@@ -79,7 +79,8 @@ impl Sender {
     // spec: Linux tcp_tso_should_defer
     #[inline(never)]
     pub(super) fn should_defer(&self, now: Time, cwnd: u32, in_flight: u32, burst: u32, limited: &mut bool) -> bool {
-        if self.cc.ca_state() >= CaState::Recovery {
+        // A single segment cannot become a larger burst.
+        if self.cc.ca_state() >= CaState::Recovery || self.app.written - self.next_bytes <= u64::from(self.mss) {
             return false;
         }
         // The pacer would have released it more than a millisecond ago, so no delay is added.
@@ -157,7 +158,7 @@ impl Sender {
 mod tests {
     use super::*;
     use crate::setup::{FlowSetup, Traffic};
-    use crate::tcp::packet::Segment;
+    use crate::tcp::packet::{AckPacket, Segment};
     use bbrlab_core::{AlgorithmConfig, Rate};
 
     const MSS: u64 = 1448;
@@ -202,8 +203,24 @@ mod tests {
         sender.board.una = 8;
         let defers = |sender: &Sender| sender.should_defer(now, 10, 8, 3, &mut false);
         assert!(defers(&sender));
-        sender.super_end = sender.next_bytes + 2 * MSS;
+        let end = std::mem::replace(&mut sender.super_end, sender.next_bytes + 2 * MSS);
         assert!(!defers(&sender));
+        (sender.super_end, sender.app.written) = (end, sender.next_bytes + MSS + 1);
+        assert!(defers(&sender));
+        sender.app.written -= 1;
+        assert!(!defers(&sender), "the last segment");
+    }
+
+    /// An ACK that was overtaken leaves the window as it is. Source: Linux `tcp_may_update_window`.
+    #[test]
+    fn the_window_is_that_of_the_newest_ack() {
+        let (mut sender, mut out) = sender();
+        let mut window = |una, window| {
+            sender.on_ack(at(200), &AckPacket { una, window, ..AckPacket::default() }, &mut out);
+            sender.window
+        };
+        let acks = [(2, 70_000), (4, 60_000), (3, 90_000), (4, 50_000), (4, 80_000)];
+        assert_eq!(acks.map(|(una, bytes)| window(una, bytes)), [70_000, 60_000, 60_000, 60_000, 80_000]);
     }
 
     /// Packets that `tx_in_flight` loses when a SACK covers the first seven segments of a burst of eight: in the SACK's sample, and in
@@ -270,7 +287,8 @@ mod tests {
         out.iter().map(|segment| segment.len).collect()
     }
 
-    /// What exceeds the window is cut to its last byte, unless a short segment is outstanding: Linux `tcp_mss_split_point`.
+    /// A segment that fits the receive window only in part is sent short, unless a short one is outstanding. Source: Linux
+    /// `tcp_mss_split_point`.
     #[test]
     fn a_window_is_filled_to_its_last_byte() {
         assert_eq!(lengths(1 << 20, 0), [1448, 100]);

@@ -440,8 +440,7 @@ impl Sender {
                 quota = 1;
             }
             let burst = self.burst_segments();
-            let has_more = self.app.written - self.next_bytes > u64::from(self.mss);
-            if !probe && burst > 1 && has_more && self.should_defer(now, cwnd, in_flight, burst, &mut cwnd_limited) {
+            if !probe && burst > 1 && self.should_defer(now, cwnd, in_flight, burst, &mut cwnd_limited) {
                 break;
             }
             let n = self.send_burst(now, burst.min(quota).min(limit - sent), probe, out);
@@ -474,8 +473,8 @@ impl Sender {
             _ if room >= u64::from(segments) * mss => segments,
             _ => room.div_ceil(mss) as u32,
         };
-        // A short segment waits while an earlier short one is outstanding: Minshall's variant of Nagle's algorithm. It also cuts
-        // what exceeds the receive window.
+        // A short segment waits while an earlier short one is outstanding: Minshall's variant of Nagle's algorithm. The same
+        // holds for a segment that the receive window makes short.
         // spec: Linux tcp_nagle_check, tcp_mss_split_point
         let is_short = u64::from(segments) * mss > room;
         let is_behind = is_short && !first && !probe && self.short_end > self.una_bytes;

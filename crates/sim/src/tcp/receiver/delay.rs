@@ -7,7 +7,7 @@ use super::super::timers::{TICK, fires_after, ticks};
 
 /// Linux's own delay of ACKs. Source: Linux `TCP_DELACK_MIN`, `TCP_ATO_MIN`.
 const ATO_MIN: u64 = ticks(Span::millis(40));
-/// Longest interval that it adapts to. Source: Linux `TCP_DELACK_MAX`.
+/// Longest interval that the delay adapts to. Source: Linux `TCP_DELACK_MAX`.
 const ATO_LONGEST: u64 = ticks(Span::millis(200));
 /// Upper bound of the delay in ticks where the RTT is longer. Source: Linux `tcp_delack_max`: a tick below the least RTO.
 const ATO_MAX: u64 = ATO_LONGEST - 1;

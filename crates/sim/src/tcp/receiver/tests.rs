@@ -201,7 +201,7 @@ fn a_compressed_ack_goes_out_before_a_third_block_hides_one() {
     assert_eq!(r.compressed, 0, "the segment that drew that ACK asks for no other");
 }
 
-/// Linux `tcp_sack_extend` takes a segment that lies within a block for an extension of it.
+/// A segment within a block extends that block. Source: Linux `tcp_sack_extend`.
 #[test]
 fn a_segment_within_a_listed_block_hides_no_other() {
     let mut r = receiver();
@@ -317,8 +317,8 @@ fn an_autotuned_window_grows_with_the_data_of_each_round() {
     assert_eq!(windows.last().map(|ack| ack.1), Some((1 << 20) - 1448));
 }
 
-/// With two holes in the data, filling the first leaves the window's right edge where it is: the data behind the second still
-/// occupies the buffer. Linux `tcp_select_window`.
+/// Data behind a second hole occupies the buffer, so filling the first hole does not move the window's right edge. Source: Linux
+/// `tcp_select_window`.
 #[test]
 fn out_of_order_data_takes_room_in_an_autotuned_window() {
     let windows = |rwnd, arrivals: &[u64]| {
@@ -344,7 +344,7 @@ fn out_of_order_data_takes_room_in_an_autotuned_window() {
     assert_eq!([0, 10, 30].map(|una| after(&edges, una)), [Some(40), Some(50), Some(70)]);
 }
 
-/// Less than half of the buffer free ends quick ACKs: Linux `__tcp_select_window`.
+/// Quick ACKs end when less than half of the buffer is free. Source: Linux `__tcp_select_window`.
 #[test]
 fn a_buffer_half_full_of_out_of_order_data_ends_quick_acks() {
     for (segments, is_quick) in [(28, true), (32, false)] {

@@ -81,8 +81,8 @@ impl Window {
         self.now > before
     }
 
-    /// Window that the buffer has room for beside this many bytes out of order, and whether less than half of it is free. A fixed
-    /// window has a larger buffer.
+    /// Window that fits into the buffer beside this many bytes out of order, and whether less than half of the buffer is free. The
+    /// buffer of a fixed window always has room.
     // spec: Linux __tcp_select_window
     pub(super) fn beside(&self, out_of_order: u64, mss: u64) -> (u64, bool) {
         let Some(tuning) = &self.tuning else { return (self.now, false) };

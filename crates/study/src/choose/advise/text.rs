@@ -164,7 +164,7 @@ pub fn headline(advice: &Advice, objective: Objective) -> String {
 /// Formats the figures that decided; the table holds each of them.
 pub fn why(advice: &Advice) -> String {
     if !advice.serves() {
-        return "the paths, or the application that they are to carry, leave nothing to choose.".to_owned();
+        return "on these paths all candidates fail.".to_owned();
     }
     let base = &advice.candidates[0].flow;
     let one = &advice.candidates[if advice.choice == 0 { second(advice) } else { advice.choice }];
