@@ -266,3 +266,24 @@ impl Destination {
         Ok(Self::Dir(path.to_owned()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// In a container every process may have the same number.
+    #[test]
+    fn a_temporary_file_of_another_process_blocks_no_output() {
+        let dir = std::env::temp_dir().join(format!("bbrlab-outputs-{}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        let left = dir.join(format!(".a.json.{}-0.tmp", std::process::id()));
+        fs::write(&left, "left").unwrap();
+        let target = Target::check("--json", &dir.join("a.json")).unwrap();
+        commit(target.write(|to| to.write_all(b"new")).unwrap().into_iter().collect()).unwrap();
+        assert_eq!(
+            (fs::read(dir.join("a.json")).unwrap(), fs::read(&left).unwrap()),
+            (b"new".to_vec(), b"left".to_vec())
+        );
+        fs::remove_dir_all(&dir).unwrap();
+    }
+}

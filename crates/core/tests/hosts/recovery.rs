@@ -91,21 +91,6 @@ impl Scripted {
     }
 }
 
-/// BBRv1 conserves packets for the first round of an episode. With episodes of one round each, its window would never grow.
-/// Linux's last for about two rounds here, those of Google's QUIC until a round without loss.
-#[test]
-fn bbr1_keeps_its_rate_under_frequent_random_loss() {
-    let names = ["bbr1", "bbr1-draft00", "bbr-cpa", "bbr-apg"];
-    for name in ALGORITHMS.iter().map(|info| info.name).filter(|name| names.contains(name)) {
-        let mut host = Scripted::new(name, false);
-        // 500 packets to an RTT, of which one in 50 is lost.
-        for nth in 0..60_000_u64 {
-            host.step(Span::micros(80), &mut |number| Rng::derive(5, number).below(50) == 0);
-            assert!(nth < 20_000 || host.cc.cwnd() > 450, "{name}: {} after {nth} ACKs", host.cc.cwnd());
-        }
-    }
-}
-
 /// Runs a script in both kinds of host; `each` sees both controllers after each ACK.
 fn compare(name: &str, acks: u64, mut step: impl FnMut(&mut Scripted, u64), mut each: impl FnMut(u64, &Controller)) {
     let (mut own, mut host) = (Scripted::new(name, false), Scripted::new(name, true));

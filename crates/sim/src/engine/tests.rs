@@ -14,6 +14,13 @@ fn shared(mbit: u64, rtt_ms: u64, buffer: u64, algorithms: &[&str]) -> Setup {
     Setup::one_link(rate, Span::millis(rtt_ms), Buffer::Packets(buffer), Span::secs(20), flows)
 }
 
+/// The scenario of these keys, resolved.
+fn setup_of(keys: &[(&str, &str)]) -> Setup {
+    let mut scenario = crate::scenario::Scenario::default();
+    keys.iter().for_each(|(key, text)| scenario.set(key, text).unwrap());
+    scenario.resolve().unwrap()
+}
+
 fn total_mbps(output: &Output) -> f64 {
     output.result.total_goodput_bps() / 1e6
 }
@@ -164,10 +171,8 @@ fn an_incast_at_the_beginning_is_counted_whole() {
 /// A queue discipline may drop packets that arrived during the warm-up after it.
 #[test]
 fn no_more_packets_are_dropped_than_have_arrived() {
-    let mut scenario = crate::scenario::Scenario::default();
     let keys = [("rate", "1kbit"), ("aqm", "cake"), ("flow", "cubic*3"), ("duration", "120s"), ("warmup", "100s")];
-    keys.into_iter().for_each(|(key, text)| scenario.set(key, text).unwrap());
-    let result = run(&scenario.resolve().unwrap()).result;
+    let result = run(&setup_of(&keys)).result;
     let ratios = result.flows.iter().filter_map(|flow| flow.drop_ratio).chain([result.bottleneck.drop_ratio]);
     assert!(result.bottleneck.drops > 0 && ratios.into_iter().all(|ratio| ratio <= 1.0), "{result:?}");
 }
@@ -176,13 +181,23 @@ fn no_more_packets_are_dropped_than_have_arrived() {
 #[test]
 fn the_handshake_of_prague_does_not_wait_behind_cubic() {
     let fct = |flow: &str| {
-        let mut scenario = crate::scenario::Scenario::default();
         let path = [("rate", "20mbit"), ("rtt", "10ms"), ("buffer", "1000p"), ("aqm", "dualpi2"), ("duration", "8s")];
-        path.into_iter()
-            .chain([("flow", "cubic"), ("flow", flow)])
-            .for_each(|(key, text)| scenario.set(key, text).unwrap());
-        run(&scenario.resolve().unwrap()).result.flows[1].fct_s.unwrap()
+        let setup = setup_of(&[&path[..], &[("flow", "cubic"), ("flow", flow)]].concat());
+        run(&setup).result.flows[1].fct_s.unwrap()
     };
     let (prague, bbr3) = (fct("prague@5s,size=1kB"), fct("bbr3@5s,size=1kB,ecn=l4s"));
     assert!(prague < 0.02 && bbr3 > prague + 0.005, "{prague} s, {bbr3} s");
+}
+
+/// BBRv1 conserves packets for the first round of an episode. With episodes of one round each, its window would never grow.
+#[test]
+fn bbr1_keeps_its_rate_under_frequent_loss_over_quic() {
+    for name in ["bbr1", "bbr1-draft00", "bbr-cpa"] {
+        let [tcp, quic] = ["", ",transport=quic"].map(|transport| {
+            let path = [("rate", "100mbit"), ("rtt", "100ms"), ("buffer", "4bdp"), ("loss", "2%"), ("duration", "10s")];
+            let setup = setup_of(&[&path[..], &[("flow", &format!("{name}{transport}"))]].concat());
+            total_mbps(&run(&setup))
+        });
+        assert!(quic > 0.9 * tcp, "{name}: {quic} Mbit/s over QUIC, {tcp} over TCP");
+    }
 }
