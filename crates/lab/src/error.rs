@@ -290,6 +290,12 @@ pub enum Error {
         /// End, s.
         to: f64,
     },
+    /// The number of a percentile that is out of range, or a fraction of one.
+    #[error("percentile {q}: percentiles go from 0 to 100{}", if (0.0..1.0).contains(q) { format!("; write {}", q * 100.0) } else { String::new() })]
+    Percentile {
+        /// The number.
+        q: f64,
+    },
     /// No algorithm of that name.
     #[error("no algorithm {0:?}; see `bbrlab list algorithms`")]
     UnknownAlgorithm(String),

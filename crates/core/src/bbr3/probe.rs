@@ -255,14 +255,19 @@ impl<R: Rules> Bbr3<R> {
 
     #[inline(never)]
     fn begin_probe(&mut self, ack: &Ack, up_rounds: u32, cause: Cause) {
-        // Decision: a cycle that ends before its round still ages the maximum, which test case 16 expects to fall
-        // after two cycles; the pseudo-code, and Linux, would keep it for ever on a path of a packet or with very long rounds.
         self.end_queue_cycle();
-        let is_unfinished = self.probe.ack_phase == AckPhase::ProbeStopping && !ack.rs.is_app_limited;
-        if is_unfinished && R::ADVANCES_UNFINISHED_CYCLE {
+        self.end_cycle_early(ack);
+        self.start_probe_bw_refill(ack.delivered, up_rounds, cause);
+    }
+
+    /// Ages the maximum of bandwidth in a cycle that the next probe or ProbeRTT ends before the round after its own probe.
+    // Decision: test case 16 expects the maximum to fall after two cycles. The pseudo-code, and Linux, would keep it for ever on a
+    // path of a packet, and where a queue makes rounds so long that ProbeRTT interrupts every probe.
+    pub(super) fn end_cycle_early(&mut self, ack: &Ack) {
+        let is_unfinished = self.phase.is_in_a_probe_bw_state() && self.probe.ack_phase != AckPhase::Init;
+        if is_unfinished && R::ADVANCES_UNFINISHED_CYCLE && !ack.rs.is_app_limited {
             self.model.advance_max_bw_filter();
         }
-        self.start_probe_bw_refill(ack.delivered, up_rounds, cause);
     }
 
     // spec: #probebw-algorithm-details HasElapsedInPhase

@@ -28,15 +28,10 @@ impl<R: Rules> Bbr3<R> {
     // spec: #probertt-logic EnterProbeRTT, and what CheckProbeRTT does after it
     #[inline(never)]
     fn enter_probe_rtt(&mut self, ack: &Ack) {
+        self.end_cycle_early(ack);
         self.enter(Phase::ProbeRtt { done_stamp: None, round_done: false }, Cause::MinRttExpired);
         // The state comes first, as in the draft and in Linux: a window saved by recovery is kept if it is larger.
         self.save_cwnd();
-        // Decision: a probe that ProbeRTT interrupts still ages the maximum. Where a queue makes rounds longer than a second or two,
-        // ProbeRTT interrupts every probe, and the pseudo-code, like Linux, would keep the maximum for ever.
-        let is_interrupted = !matches!(self.probe.ack_phase, AckPhase::Init) && !ack.rs.is_app_limited;
-        if is_interrupted && R::ADVANCES_UNFINISHED_CYCLE && self.full_pipe.reached {
-            self.model.advance_max_bw_filter();
-        }
         self.probe.ack_phase = AckPhase::ProbeStopping;
         self.model.rounds.begin(ack.delivered);
     }

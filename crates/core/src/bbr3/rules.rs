@@ -228,7 +228,7 @@ pub trait Rules: sealed::Sealed + Copy + core::fmt::Debug + Default + Send + Syn
     const CYCLE_NEEDS_DATA: bool = true;
     /// The wait between probes.
     const PROBE_WAIT: ProbeWait = ProbeWait::Random(true);
-    /// True if a cycle that ends before its round still ages the maximum of bandwidth.
+    /// True if a cycle that ends early still ages the maximum of bandwidth.
     const ADVANCES_UNFINISHED_CYCLE: bool = true;
     /// True if the cycle is timed in whole microseconds.
     const CYCLE_IN_MICROS: bool = false;

@@ -113,8 +113,11 @@ impl FlowView {
         Ok(stays)
     }
 
-    /// Packet-timed rounds that the flow spent in a state within an interval.
+    /// Packet-timed rounds that the flow spent in a state within an interval; NaN if one of its ends is.
     pub fn rounds_in(&self, state: &str, from_s: f64, to_s: f64) -> Result<f64> {
+        if from_s.is_nan() || to_s.is_nan() {
+            return Ok(f64::NAN);
+        }
         let rounds = self.column("round")?;
         let stays = self.run.intervals(self.index, state)?;
         let cut = stays.into_iter().map(|(start, end)| (start.max(from_s), end.min(to_s)));

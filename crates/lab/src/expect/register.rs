@@ -41,6 +41,12 @@ fn pair(from: &Dynamic, to: &Dynamic) -> Result<(f64, f64), Box<EvalAltResult>> 
     if from < to { Ok((from, to)) } else { Err(fail(Error::EmptyWindow { from, to })) }
 }
 
+/// Converts the number of a percentile. Refuses fractions of one, as in 0.95 for the 95th.
+fn percentage(q: &Dynamic) -> MeasureResult {
+    let q = number(q)?;
+    if q == 0.0 || (1.0..=100.0).contains(&q) { Ok(q) } else { Err(fail(Error::Percentile { q })) }
+}
+
 fn parts_of_a_run(engine: &mut Engine) {
     engine
         .register_type_with_name::<RunView>("Run")
@@ -274,14 +280,14 @@ fn groups(engine: &mut Engine) {
         .register_fn("fct_percentile_s", |group: &mut GroupView, q: Dynamic| -> MeasureResult {
             let flows = &group.run.output.result.flows;
             let fcts: Vec<f64> = group.flows.iter().filter_map(|i| flows.get(*i)?.fct_s).collect();
-            Ok(interpolated_percentile(&fcts, number(&q)?))
+            Ok(interpolated_percentile(&fcts, percentage(&q)?))
         })
         .register_fn(
             "percentile",
             |group: &mut GroupView, name: &str, q: Dynamic, from: Dynamic, to: Dynamic| -> MeasureResult {
                 let (from_s, to_s) = pair(&from, &to)?;
                 let pooled = pooled(group, name, from_s, to_s).map_err(fail)?;
-                Ok(interpolated_percentile(&pooled, number(&q)?))
+                Ok(interpolated_percentile(&pooled, percentage(&q)?))
             },
         );
     /// Registers the mean of a metric over a group's flows.
@@ -344,7 +350,7 @@ impl Columns for LinkView {
 fn percentile<T: Columns>(of: &T, name: &str, q: &Dynamic, from: &Dynamic, to: &Dynamic) -> MeasureResult {
     let (from_s, to_s) = pair(from, to)?;
     let column = of.read(name).map_err(fail)?;
-    Ok(interpolated_percentile(&column[series::window(&of.run().t_s, from_s, to_s)], number(q)?))
+    Ok(interpolated_percentile(&column[series::window(&of.run().t_s, from_s, to_s)], percentage(q)?))
 }
 
 /// Registers the functions that apply to any column.
@@ -511,6 +517,11 @@ mod tests {
     }
 
     #[test]
+    fn an_interval_without_an_end_has_no_rounds() {
+        assert!(value("R.flow(0).rounds_in(\"drain\", 0, R.flow(0).first_above(\"rtt_ms\", 1000, 0))").is_nan());
+    }
+
+    #[test]
     fn a_sibling_has_all_labels_but_those_given() {
         assert_eq!(value("R.sibling(\"loss=2%\").name() == \"cc=bbr1,loss=2%\""), 1.0);
     }
@@ -540,6 +551,8 @@ mod tests {
             ("sweep(\"rate\", \"\", \"1\").max()", "loss"),
             ("run(\"cc=bbr1,loss=1%\").flow(5).rto()", "it has 2"),
             ("run(\"cc=bbr1,loss=1%\").goodput_mbps(3, 3)", "empty"),
+            ("run(\"cc=bbr1,loss=1%\").group(\"bbr1\").fct_percentile_s(0.95)", "write 95"),
+            ("run(\"cc=bbr1,loss=1%\").all().percentile(\"rtt_ms\", 101, 0, 4)", "0 to 100"),
         ] {
             let error = measurer().measure(expression).unwrap_err().to_string();
             assert!(error.contains(named), "{expression}: {error}");

@@ -102,6 +102,24 @@ fn a_cycle_that_is_over_before_its_round_still_ages_the_maximum() {
 }
 
 #[test]
+fn a_probe_that_probe_rtt_interrupts_still_ages_the_maximum() {
+    let probe_rtt_after = |ack_phase: AckPhase, is_app_limited: bool| {
+        let mut d = Driver::in_state(Phase::ProbeBwRefill { up_rounds: 0 });
+        d.bbr.probe.ack_phase = ack_phase;
+        d.bbr.set_max_bw([10 * RATE, RATE]);
+        // Five seconds later, within the same round.
+        d.bbr.model.rounds.next_delivered = u64::MAX;
+        d.ack_with(5_001_000, |ack, _| (ack.rs.is_app_limited, ack.rs.rtt_us) = (is_app_limited, Some(RTT_US + 1_000)));
+        assert_eq!(d.state(), State::ProbeRtt);
+        d.bbr.model.max_bw()
+    };
+    assert_eq!(probe_rtt_after(AckPhase::Refilling, false), RATE);
+    // An application-limited flow has not probed; after the samples of a probe the maximum has aged already.
+    assert_eq!(probe_rtt_after(AckPhase::Refilling, true), 10 * RATE);
+    assert_eq!(probe_rtt_after(AckPhase::Init, false), 10 * RATE);
+}
+
+#[test]
 fn refill_forgets_the_short_term_and_lasts_a_round() {
     let mut d = Driver::in_state(Phase::ProbeBwCruise);
     d.bbr.bounds.inflight_shortterm = 20 * PACKET;
