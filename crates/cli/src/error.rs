@@ -330,12 +330,12 @@ pub enum Error {
     #[error("{0}: a BBRv1, which shows no model to check; name a BBR of ours, as in quinn+bbr3")]
     BbrWithoutModel(String),
     /// No case of that number or anchor.
-    #[error("--case: no case {id:?}; write 1 to {count}, or the anchor of its heading")]
+    #[error("--case: no case {id:?}; write {known}, or the anchor of its heading")]
     UnknownCase {
         /// The case.
         id: String,
-        /// Number of cases.
-        count: usize,
+        /// Numbers of the cases.
+        known: String,
     },
     /// An algorithm that the draft does not describe.
     #[error("the draft describes BBRv3, not {0}; leave {0} out")]

@@ -69,6 +69,14 @@ pub enum Error {
         /// Contents that are expected.
         wanted: &'static str,
     },
+    /// A directory without files of a kind.
+    #[error("{path}: it holds no *.toml; name a directory of {wanted}")]
+    NoFiles {
+        /// The directory.
+        path: PathBuf,
+        /// Contents that are expected.
+        wanted: &'static str,
+    },
     /// A result cannot be encoded.
     #[error("{what}: {source}")]
     Encode {

@@ -204,7 +204,13 @@ fn cell(flag: &'static str, text: &str) -> Result<Cell, Error> {
 
 fn run(args: &ConformArgs) -> Result<Vec<CaseOutcome>, Error> {
     let cases = chosen(&args.case, args.cases.as_deref())?;
-    let cells: Vec<Cell> = args.cell.iter().map(|text| cell("--cell", text)).collect::<Result<_, _>>()?;
+    let mut cells: Vec<Cell> = Vec::new();
+    for text in &args.cell {
+        let cell = cell("--cell", text)?;
+        if !cells.contains(&cell) {
+            cells.push(cell);
+        }
+    }
     let mut subjects: Vec<Subject> = Vec::new();
     for name in &args.algorithms {
         let subject = subject(name, &cells)?;
@@ -245,7 +251,11 @@ fn chosen(ids: &[String], directory: Option<&Path>) -> Result<Vec<Case>, Error> 
     };
     let is = |case: &Case, id: &str| id.parse() == Ok(case.number) || case.anchor == id;
     if let Some(id) = ids.iter().find(|id| !cases.iter().any(|case| is(case, id))) {
-        return Err(Error::UnknownCase { id: id.clone(), count: cases.len() });
+        let known = match directory {
+            Some(_) => cases.iter().map(|case| case.number.to_string()).collect::<Vec<_>>().join(", "),
+            None => format!("1 to {}", cases.len()),
+        };
+        return Err(Error::UnknownCase { id: id.clone(), known });
     }
     Ok(cases.into_iter().filter(|case| ids.is_empty() || ids.iter().any(|id| is(case, id))).collect())
 }

@@ -79,6 +79,7 @@ fn a_case_that_fails_ends_with_1_and_draws_the_failing_cell() {
         ["conform", "bbr3", "--cases", "cases", "--cell", "1mbit/10ms", "--junit", "c.xml", "--report", "c.html"];
     let output = dir.bbrlab(&args);
     assert_eq!(output.status.code(), Some(1));
+    refused(&dir, &["conform", "bbr3", "--cases", "cases", "--case", "3"], "no case \"3\"; write 1, or");
     assert!(stdout(&output).contains("case 01 at 1mbit/10ms: it flies: expected yes, measured no"));
     assert!(is_well_formed(&dir.text("c.xml")) && dir.text("c.xml").contains("<failure"));
     assert!(dir.text("c.html").contains("bbr3, 1mbit and 10ms"));
@@ -105,6 +106,9 @@ fn bad_arguments_are_refused_in_one_line() {
     refused(&dir, &["conform", "bbr3", "--cell", "fast"], "write RATE/RTT");
     refused(&dir, &["conform", "bbr3", "--log", "x"], "--log");
     refused(&dir, &["conform", "bbr3", "--cases", "nowhere"], "nowhere");
+    fs::create_dir(dir.0.join("empty")).unwrap();
+    refused(&dir, &["conform", "bbr3", "--cases", "empty"], "it holds no *.toml");
+    refused(&dir, &["reproduce", "F1", "--experiments", "empty"], "it holds no *.toml");
     refused(&dir, &["conform", "bbr3", "--json", "a", "--junit", "a"], "same file");
     refused(&dir, &["conform", "--log", "nowhere"], "does not exist");
 }

@@ -49,7 +49,7 @@ pub fn cases() -> Vec<Case> {
     CASES.iter().map(parsed).collect()
 }
 
-/// Reads every `*.toml` in a directory, in the order of their names.
+/// Reads every `*.toml` in a directory, in the order of their names; at least one.
 pub fn load_dir(directory: &Path) -> Result<Vec<Case>> {
     let fault = |source| Error::Directory { path: directory.to_owned(), source, wanted: "cases" };
     let mut paths = Vec::new();
@@ -58,6 +58,9 @@ pub fn load_dir(directory: &Path) -> Result<Vec<Case>> {
     }
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
     paths.sort();
+    if paths.is_empty() {
+        return Err(Error::NoFiles { path: directory.to_owned(), wanted: "cases" });
+    }
     let read = |path: &PathBuf| {
         let origin = path.display().to_string();
         let text = std::fs::read_to_string(path).map_err(|source| Error::File { path: path.clone(), source })?;

@@ -177,7 +177,7 @@ pub fn parse(text: &str, origin: &str) -> Result<Experiment> {
     })
 }
 
-/// Reads every `*.toml` in a directory and its sub-directories, in the order of their paths, and `data/*.csv` beside them.
+/// Reads every `*.toml` in a directory and its sub-directories, in the order of their paths, and `data/*.csv` beside them; at least one.
 pub fn load_dir(dir: &Path) -> Result<Vec<Experiment>> {
     let mut files = Vec::new();
     collect(dir, &mut files)?;
@@ -191,6 +191,9 @@ pub fn load_dir(dir: &Path) -> Result<Vec<Experiment>> {
         } else if let Some(name) = path.file_name() {
             data.insert(name.to_string_lossy().into_owned(), text.into());
         }
+    }
+    if experiments.is_empty() {
+        return Err(Error::NoFiles { path: dir.to_owned(), wanted: "experiments" });
     }
     for experiment in &mut experiments {
         experiment.data.clone_from(&data);

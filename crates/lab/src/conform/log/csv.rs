@@ -136,6 +136,7 @@ fn long(text: &str, heading: &[&str]) -> Result<BTreeMap<String, FlowBuilder>> {
         found.ok_or_else(|| Error::NoLogColumn(name.to_owned()))
     };
     let (kind, name, metric, value) = (place("kind")?, place("name")?, place("metric")?, place("value")?);
+    let cc = heading.iter().position(|column| *column == "cc");
     let mut flows = BTreeMap::new();
     for (line, row) in text.lines().enumerate().skip(1).filter(|(_, row)| !row.trim().is_empty()) {
         let cells: Vec<&str> = row.split(',').collect();
@@ -147,6 +148,7 @@ fn long(text: &str, heading: &[&str]) -> Result<BTreeMap<String, FlowBuilder>> {
         }
         let t_s = cell(&cells, 0, line)?;
         let building = FlowBuilder::of(&mut flows, cells[name]);
+        building.flow.cc = cc.map(|cc| cells[cc].trim().to_owned()).filter(|cc| !cc.is_empty());
         if building.flow.samples.last().is_none_or(|last| last.t_s != t_s) {
             building.flow.samples.push(Sample { t_s, ..Sample::UNKNOWN });
         }
@@ -176,6 +178,7 @@ mod tests {
         let text = "t_s,kind,name,cc,metric,value\n0.01,flow,a,bbr3,cwnd,10\n0.01,flow,a,bbr3,acked_bytes,1448\n0.01,link,1,,drops,3\n";
         let flow = &read(text).unwrap().flows[0];
         assert_eq!((flow.samples.len(), flow.samples[0].cwnd), (1, 14_480.0));
+        assert_eq!(flow.cc.as_deref(), Some("bbr3"));
     }
 
     #[test]

@@ -175,6 +175,8 @@ fn gain(flow: &FlowLog, state: State, gains: &[f64]) -> CheckResult {
     }
     let logged: Vec<f64> = inside.iter().map(|s| s.pacing_gain).filter(|gain| !gain.is_nan()).collect();
     let ratios: Vec<f64> = inside.iter().map(|s| s.pacing_bps / s.bw_bps).filter(|gain| gain.is_finite()).collect();
+    // Startup never lowers the pacing rate (draft SetPacingRateWithGain), so pacing over estimate has no upper bound there.
+    let has_most = state != State::Startup || !logged.is_empty();
     let (values, slack) = if logged.is_empty() { (ratios, GAIN_MEASURED) } else { (logged, GAIN_LOGGED) };
     if values.is_empty() {
         return not_shown(&what, "it holds neither gains nor both pacing rate and estimate");
@@ -183,7 +185,7 @@ fn gain(flow: &FlowLog, state: State, gains: &[f64]) -> CheckResult {
     // Compares with the edition whose gain is nearest.
     let off = |gain: &f64| (median - gain).abs();
     let nearest = gains.iter().copied().min_by(|a, b| off(a).total_cmp(&off(b))).unwrap_or(1.0);
-    shown(&what, "", median, Some(nearest * (1.0 - slack)), Some(nearest * (1.0 + slack)))
+    shown(&what, "", median, Some(nearest * (1.0 - slack)), has_most.then_some(nearest * (1.0 + slack)))
 }
 
 fn probe_rtt_interval(flow: &FlowLog) -> CheckResult {

@@ -129,7 +129,10 @@ pub fn read(text: &str) -> Result<Log> {
 
 #[cfg(test)]
 mod tests {
+    use bbrlab_core::State;
+
     use super::*;
+    use crate::conform::Verdict;
 
     #[test]
     fn the_draft_of_bbr3_judges_no_older_bbr_and_no_other_algorithm() {
@@ -147,6 +150,20 @@ mod tests {
             assert_eq!(flow.is_judged(&[]), is_judged, "{cc}");
         }
         assert!(FlowLog::default().is_judged(&[]));
+    }
+
+    #[test]
+    fn only_a_logged_gain_of_startup_has_an_upper_bound() {
+        let gain = |sample: Sample| {
+            let phases = vec![(0.0, Phase::Known(State::Startup))];
+            let samples = [0.1, 0.2].map(|t_s| Sample { t_s, ..sample }).to_vec();
+            let flow = FlowLog { phases, samples, ..FlowLog::default() };
+            let found = judge::judge(&flow).into_iter().find(|check| check.what == "pacing gain in startup");
+            found.unwrap().verdict
+        };
+        let measured = |pacing_bps| Sample { pacing_bps, bw_bps: 1e6, ..Sample::UNKNOWN };
+        assert_eq!((gain(measured(9e6)), gain(measured(2e6))), (Verdict::Holds, Verdict::Fails));
+        assert_eq!(gain(Sample { pacing_gain: 9.0, ..Sample::UNKNOWN }), Verdict::Fails);
     }
 
     #[test]
