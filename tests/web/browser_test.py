@@ -307,6 +307,27 @@ def fields(page):
           page.run("return window.bbrlab.state.given.flows[0]"))
 
 
+def borrowed(page):
+    """Schedules and flows that a page has from a path's name or a JSON file."""
+    page.open("path=lte&flow=bbr3&duration=20s")
+    page.pause()
+    page.run("window.bbrlab.player.seek(15e9)")
+    page.settle()
+    changes = "return window.bbrlab.player.views[0].checked.changes.length"
+    count = page.run(changes)
+    page.run("""const f = document.querySelector('input[aria-label="Rate, exact value"]'); f.value = '7mbit'; f.dispatchEvent(new Event('change'))""")
+    page.browser.wait_for("return (window.bbrlab.state.given.keys.find(([key]) => key === 'schedule') ?? [''])[1]?.includes('7mbit')")
+    page.settle()
+    check("a change keeps the schedule of a path's name", count > 0 and page.run(changes) == count + 1, f"{count} changes, then {page.run(changes)}")
+    json = urllib.parse.quote('{"rate": "10mbit", "flow": ["cubic@5s,rtt=80ms"]}')
+    page.open(f"json={json}")
+    page.pause()
+    page.run("[...document.querySelectorAll('#flows button')].find((b) => /add/i.test(b.textContent)).click()")
+    page.browser.wait_for("return window.bbrlab.state.given.flows.length > 1")
+    flows = page.run("return window.bbrlab.state.given.flows")
+    check("another flow leaves those of a JSON file as they are", flows[0] == "cubic@5s,rtt=80ms", flows)
+
+
 def keyboard(page):
     page.open()
     page.pause()
@@ -457,7 +478,7 @@ def main():
         page = Page(browser, url)
         if args.shots:
             shots(page, args.shots)
-        for one in (speed, time_travel, bounded, takeaway, fields, keyboard, still, accessible, views, addresses, site, memory):
+        for one in (speed, time_travel, bounded, takeaway, fields, borrowed, keyboard, still, accessible, views, addresses, site, memory):
             if one.__name__ in args.only.split(",") if args.only else args.strict or one is not memory:
                 one(page)
     if not args.only or "in_firefox" in args.only.split(","):

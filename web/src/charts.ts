@@ -6,10 +6,12 @@ import { Flow } from './frame';
 import { type Look, colorOf } from './looks';
 import type { Checked } from './protocol';
 import type { Samples } from './samples';
-import { bdpPackets, truthAt } from './truth';
+import { PACKET_BITS, bdpPackets, truthAt } from './truth';
 
 /** Points of a line at most. Ours: about one a pixel on a phone. */
 const POINTS_MAX = 360;
+/** Packets of the link over which rates are averaged at least. Ours: a packet more or less is an eighth. */
+const RATE_PACKETS = 8;
 const HEIGHT = 150;
 
 interface Range { from: number; to: number }
@@ -116,7 +118,8 @@ class Chart {
     return {
       width, height: HEIGHT, legend: { show: false }, cursor: { show: false }, pxAlign: false,
       scales: { x: { time: false }, y: { range: (_: unknown, _low: number, high: number) => [0, (high || 1) * 1.12] } },
-      axes: [{ ...axis, size: 26, values: (_: unknown, ticks: number[]) => ticks.map((t) => `${Number(t.toFixed(6))} s`) }, { ...axis, size: 46 }],
+      axes: [{ ...axis, size: 26, values: (_: unknown, ticks: number[]) => ticks.map((t) => `${Number(t.toFixed(6))} s`) },
+        { ...axis, size: 46, values: (_: unknown, ticks: number[]) => ticks.map(short) }],
       series: [{}, ...this.looks.map(line), ...(this.kind.reference ? [reference] : [])],
     };
   }
@@ -125,6 +128,9 @@ class Chart {
     this.plot?.destroy();
   }
 }
+
+/** A number for an axis: thousands as k, from 10,000 on. */
+const short = (value: number) => (value >= 10_000 ? `${Number((value / 1000).toFixed(1))}k` : String(Number(value.toPrecision(6))));
 
 /** A row for each flow, with the spans of its states. */
 class Ribbon {
@@ -230,8 +236,9 @@ export class Charts {
     const rows: number[] = [];
     for (let row = Math.floor(first / stride) * stride; row < last; row += stride) rows.push(row);
     if (rows.length && rows[rows.length - 1] !== last - 1) rows.push(last - 1);
-    const round = truthAt(checked, range.to).rtt_ns;
-    return { samples, checked, rows, lag: Math.max(round * 2, (range.to - range.from) / 60) };
+    const truth = truthAt(checked, range.to);
+    const packets = RATE_PACKETS * PACKET_BITS * 1e9 / truth.rate_bps;
+    return { samples, checked, rows, lag: Math.max(truth.rtt_ns * 2, packets, (range.to - range.from) / 60) };
   }
 
   free(): void {

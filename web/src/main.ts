@@ -97,14 +97,20 @@ function showControls(): void {
   const [view] = player.views;
   if (!view || state.view === 'game') return;
   path.show(state.given, view.checked.scenario, scheduled());
-  flows.show(state.given.flows.length ? state.given.flows : view.checked.flows.map(({ cc }) => cc));
+  flows.show(state.given.flows.length ? state.given.flows : filled<string[]>('flow') ?? []);
   rivals.show(state.rival.length ? state.rival : ['cubic']);
   showChanges();
   $<HTMLInputElement>('time').max = String(player.duration_ns / 1e9);
 }
 
-function steps(): string[] {
-  return (get(state.given, 'schedule') ?? '').split(';').filter(Boolean);
+/** A key's value in the first run's scenario: with the values of a path's name, of a JSON file and of defaults. */
+function filled<T>(key: string): T | undefined {
+  return player.views[0]?.checked.scenario[key] as T | undefined;
+}
+
+/** The schedule of a scenario: its own, or that of its path's name or JSON file. */
+function steps(given: Given = state.given): string[] {
+  return (get(given, 'schedule') ?? filled<string>('schedule') ?? '').split(';').filter(Boolean);
 }
 
 /** Values of the schedule that are in force now. */
@@ -160,7 +166,7 @@ async function setKey(key: string, value: string): Promise<void> {
 /** The scenario with one more step in its schedule. Of the same moment and key the last one holds. */
 function withStep(given: Given, key: string, value: string, at_ns: number): Given {
   const at = secondsText(at_ns);
-  const old = (get(given, 'schedule') ?? '').split(';').filter((step) => step && !step.startsWith(`${at}:${key}=`));
+  const old = steps(given).filter((step) => !step.startsWith(`${at}:${key}=`));
   return set(given, 'schedule', [...old, `${at}:${key}=${value}`].join(';'));
 }
 

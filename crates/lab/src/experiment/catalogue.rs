@@ -53,6 +53,7 @@ const FILES: &[(&str, &str)] = files![
     "l4s/one_queue.toml",
     "apps/audio_chunks.toml",
     "apps/live_startup.toml",
+    "apps/realtime.toml",
     "apps/video_burst.toml",
     "apps/rpm_last_mile.toml",
     "apps/rpm_cable.toml",

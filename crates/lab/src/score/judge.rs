@@ -1,7 +1,7 @@
 //! Judgement: each algorithm's mean of a measure, and its difference to each reference, in pairs of equal case and seed.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use bbrlab_study::compare::{Outcome, of_mean};
+use bbrlab_study::compare::{Outcome, independent, of_mean};
 use bbrlab_study::comparison::Interval;
 use serde::Serialize;
 
@@ -60,6 +60,11 @@ fn values(cases: &[Vec<Measured>], algorithm: usize, measure: usize, repeat: usi
     cases.iter().flat_map(of_case).collect()
 }
 
+/// Values of each case.
+fn by_case(values: &[Option<f64>], repeat: usize) -> Vec<Vec<f64>> {
+    values.chunks(repeat).map(|seeds| seeds.iter().copied().flatten().collect()).collect()
+}
+
 fn outcome(difference: Interval, larger: f64, better: Better) -> Outcome {
     if !difference.low.is_finite() {
         Outcome::NotJudged
@@ -96,16 +101,17 @@ fn line(plan: &Plan, criterion: Option<usize>, measure: usize, cases: &[Vec<Meas
     // Means of different cases would not compare.
     let compared: Vec<&Vec<Option<f64>>> = all.iter().filter(|own| own.iter().any(Option::is_some)).collect();
     let is_shared = |at: usize| compared.iter().all(|own| own.get(at).is_some_and(Option::is_some));
-    let shared = |own: &Vec<Option<f64>>| -> Vec<f64> {
-        own.iter().enumerate().filter(|(at, _)| is_shared(*at)).filter_map(|(_, value)| *value).collect()
+    let repeat = plan.repeat as usize;
+    let shared = |own: &Vec<Option<f64>>| -> Vec<Option<f64>> {
+        own.iter().enumerate().map(|(at, value)| value.filter(|_| is_shared(at))).collect()
     };
-    let means: Vec<Interval> = all.iter().map(|own| of_mean(&shared(own))).collect();
+    let means: Vec<Interval> = all.iter().map(|own| of_mean(&independent(by_case(&shared(own), repeat)))).collect();
     let mut differences = Vec::new();
     for subject in 0..plan.subjects.len() {
         let to = |reference: usize| {
             let pairs = all[subject].iter().zip(&all[reference]);
-            let apart: Vec<f64> = pairs.filter_map(|(own, other)| Some((*own)? - (*other)?)).collect();
-            let difference = of_mean(&apart);
+            let apart: Vec<Option<f64>> = pairs.map(|(own, other)| Some((*own)? - (*other)?)).collect();
+            let difference = of_mean(&independent(by_case(&apart, repeat)));
             let larger = means[subject].middle.abs().max(means[reference].middle.abs());
             (difference, outcome(difference, larger, better))
         };

@@ -119,6 +119,8 @@ pub enum Outcome {
     NoDifference,
     /// Too few pairs for an interval.
     NotJudged,
+    /// A run of one side lacks a value that its counterpart has, as a transfer that did not end.
+    Incomplete,
 }
 
 /// A measure of one side.
@@ -126,13 +128,15 @@ pub enum Outcome {
 pub struct Estimate {
     /// Median over the seeds, and cases.
     pub median: f64,
-    /// Mean difference to the first side over the pairs, in the measure's unit. With several cases it is missing: they have
-    /// different scales.
+    /// Mean difference to the first side over the pairs, in the measure's unit. With several cases it is missing but of shares:
+    /// they have different scales.
     pub difference: Interval,
     /// The same relative to the first side.
     pub relative: Interval,
     /// Number of pairs.
     pub pairs: usize,
+    /// Number of runs without a value whose counterpart has one.
+    pub missing: usize,
     pub outcome: Outcome,
 }
 
@@ -223,7 +227,7 @@ fn values(side: &Side, case: usize, measure: usize) -> BySeed {
     rows.map(|row| (row.seed, (MEASURES[measure].get)(row))).filter(|(_, value)| value.is_finite()).collect()
 }
 
-/// One line; `None` if a side has no value of the measure.
+/// One line; `None` if no side has a value of the measure.
 fn line(sides: &[Side], case: Option<usize>, measure: usize, is_paired: bool) -> Option<Line> {
     let cases: Vec<usize> = match case {
         Some(case) => vec![case],
@@ -235,46 +239,85 @@ fn line(sides: &[Side], case: Option<usize>, measure: usize, is_paired: bool) ->
     for (nth, side) in sides.iter().enumerate() {
         let own = of_side(side);
         let mut flat: Vec<f64> = own.iter().flat_map(|case| case.values().copied()).collect();
-        if flat.is_empty() {
-            return None;
-        }
         let mut estimate = Estimate {
-            median: median(&mut flat),
+            median: if flat.is_empty() { f64::NAN } else { median(&mut flat) },
             difference: Interval::NONE,
             relative: Interval::NONE,
             pairs: 0,
+            missing: 0,
             outcome: Outcome::NotJudged,
         };
         if nth > 0 {
-            differ(&mut estimate, &base, &own, is_paired);
+            estimate.missing = cases.iter().map(|&case| missing([&sides[0], side], case, measure, is_paired)).sum();
+            differ(&mut estimate, &base, &own, MEASURES[measure].is_share, is_paired);
             judge(&mut estimate, &MEASURES[measure]);
         }
         estimates.push(estimate);
     }
-    Some(Line { case, measure, sides: estimates })
+    let has_value = |estimate: &Estimate| !estimate.median.is_nan();
+    estimates.iter().any(has_value).then_some(Line { case, measure, sides: estimates })
 }
 
-/// Fills in the differences between two sides, case by case.
-fn differ(estimate: &mut Estimate, base: &[BySeed], own: &[BySeed], is_paired: bool) {
-    if !is_paired {
-        return differ_unpaired(estimate, base, own);
+/// Number of runs of two sides without a value whose counterpart, the run of the same seed or any of the other side, has one.
+fn missing(sides: [&Side; 2], case: usize, measure: usize, is_paired: bool) -> usize {
+    let [base, own] = sides.map(|side| values(side, case, measure));
+    let runs = sides.map(|side| side.cases[case].rows.iter().map(|row| row.seed).collect::<BTreeSet<u64>>());
+    if is_paired {
+        return runs[0].intersection(&runs[1]).filter(|seed| base.contains_key(seed) != own.contains_key(seed)).count();
     }
-    let (mut differences, mut relative) = (Vec::new(), Vec::new());
-    for (base, own) in base.iter().zip(own) {
+    if base.is_empty() && own.is_empty() { 0 } else { runs[0].len() + runs[1].len() - base.len() - own.len() }
+}
+
+/// Differences of one case: of each pair, or, without common seeds, of the means; and the first side's mean.
+struct Apart {
+    differences: Vec<f64>,
+    level: f64,
+    pairs: usize,
+}
+
+impl Apart {
+    fn new(base: &BySeed, own: &BySeed, is_paired: bool) -> Self {
+        if !is_paired {
+            let (level, other) = (mean_of(base.values()), mean_of(own.values()));
+            let has_both = !base.is_empty() && !own.is_empty();
+            let differences = if has_both { vec![other - level] } else { Vec::new() };
+            return Self { differences, level, pairs: base.len().min(own.len()) };
+        }
         let pairs: Vec<(f64, f64)> = base.iter().filter_map(|(seed, a)| Some((*a, *own.get(seed)?))).collect();
-        let level = mean(&pairs.iter().map(|(a, _)| *a).collect::<Vec<_>>());
-        differences.extend(pairs.iter().map(|(a, b)| b - a));
-        relative.extend(pairs.iter().map(|(a, b)| (b - a) / level).filter(|change| change.is_finite()));
+        let differences: Vec<f64> = pairs.iter().map(|(a, b)| b - a).collect();
+        Self { level: mean_of(pairs.iter().map(|(a, _)| a)), pairs: differences.len(), differences }
     }
-    estimate.pairs = differences.len();
-    if let [base] = base {
-        let level =
-            mean(&base.iter().filter(|(seed, _)| own[0].contains_key(seed)).map(|(_, a)| *a).collect::<Vec<_>>());
-        estimate.difference = of_mean(&differences);
-        estimate.relative = relative_to(level, estimate.difference);
-    } else {
-        estimate.relative = of_mean(&relative);
+}
+
+fn mean_of<'a>(values: impl Iterator<Item = &'a f64>) -> f64 {
+    mean(&values.copied().collect::<Vec<_>>())
+}
+
+/// Fills in the differences between two sides.
+fn differ(estimate: &mut Estimate, base: &[BySeed], own: &[BySeed], is_share: bool, is_paired: bool) {
+    let cases: Vec<Apart> = base.iter().zip(own).map(|(base, own)| Apart::new(base, own, is_paired)).collect();
+    estimate.pairs = cases.iter().map(|case| case.pairs).sum();
+    if let [case] = &cases[..] {
+        estimate.difference = if is_paired { of_mean(&case.differences) } else { of_independent(&base[0], &own[0]) };
+        estimate.relative = relative_to(case.level, estimate.difference);
+        return;
     }
+    let of = |scale: &dyn Fn(&Apart) -> f64| {
+        let scaled = |case: &Apart| case.differences.iter().map(|one| one / scale(case)).collect::<Vec<_>>();
+        of_mean(&independent(cases.iter().map(scaled).collect()))
+    };
+    estimate.relative = of(&|case| case.level);
+    if is_share {
+        estimate.difference = of(&|_| 1.0);
+    }
+}
+
+/// Values that an interval takes for independent: each case's mean, as runs of one case resemble each other; of fewer than
+/// `PAIRS_MIN` cases all values, which describe these cases only. Infinite ones are left out.
+pub fn independent(cases: Vec<Vec<f64>>) -> Vec<f64> {
+    let finite = |values: Vec<f64>| values.into_iter().filter(|value| value.is_finite()).collect::<Vec<_>>();
+    let cases: Vec<Vec<f64>> = cases.into_iter().map(finite).filter(|values| !values.is_empty()).collect();
+    if cases.len() < PAIRS_MIN { cases.concat() } else { cases.iter().map(|values| mean(values)).collect() }
 }
 
 /// A difference relative to a level; missing without a level.
@@ -286,18 +329,14 @@ fn relative_to(level: f64, difference: Interval) -> Interval {
     Interval { middle: middle / level, low: low / level, high: high / level }
 }
 
-/// The same without common seeds: the difference of the means of independent samples, of a single case.
-fn differ_unpaired(estimate: &mut Estimate, base: &[BySeed], own: &[BySeed]) {
-    let ([base], [own]) = (base, own) else { return };
+/// Difference of the means of independent samples, of a single case.
+fn of_independent(base: &BySeed, own: &BySeed) -> Interval {
     let (a, b): (Vec<f64>, Vec<f64>) = (base.values().copied().collect(), own.values().copied().collect());
-    estimate.pairs = a.len().min(b.len());
-    let difference = mean(&b) - mean(&a);
-    let (low, high) = match estimate.pairs {
+    let (low, high) = match a.len().min(b.len()) {
         ..PAIRS_MIN => (f64::NAN, f64::NAN),
         _ => student::interval_of_difference(&a, &b),
     };
-    estimate.difference = Interval { middle: difference, low, high };
-    estimate.relative = relative_to(mean(&a), estimate.difference);
+    Interval { middle: mean(&b) - mean(&a), low, high }
 }
 
 /// Mean with its interval; without enough values the interval is missing.
@@ -314,7 +353,9 @@ pub fn of_mean(values: &[f64]) -> Interval {
 
 fn judge(estimate: &mut Estimate, measure: &Measure) {
     let by = if estimate.difference.is_known() { estimate.difference } else { estimate.relative };
-    estimate.outcome = if !by.low.is_finite() {
+    estimate.outcome = if estimate.missing > 0 {
+        Outcome::Incomplete
+    } else if !by.low.is_finite() {
         Outcome::NotJudged
     } else if (by.low <= 0.0 && by.high >= 0.0) || !is_material(estimate, measure) {
         Outcome::NoDifference

@@ -110,3 +110,52 @@ fn what_differs_is_listed_without_the_seeds() {
     assert_eq!(found.differing, [("flow".to_owned(), vec!["a".to_owned(), "b".to_owned()])]);
     assert_eq!(json(&found)["lines"][0]["sides"][1]["pairs"], 4);
 }
+
+#[test]
+fn seeds_of_one_case_count_once_where_there_are_cases_enough() {
+    let few = vec![vec![1.0, 3.0], vec![5.0]];
+    assert_eq!(independent(few.clone()), [1.0, 3.0, 5.0]);
+    let many = [few.clone(), few.clone(), few, vec![vec![f64::INFINITY]]].concat();
+    assert_eq!(independent(many), [2.0, 5.0, 2.0, 5.0, 2.0, 5.0]);
+}
+
+#[test]
+fn cases_without_common_seeds_are_compared_by_their_means() {
+    let cases = |first: u64, factor: f64| -> Vec<(String, Vec<Row>)> {
+        (0..6).map(|case| (case.to_string(), rows(first..first + 3, factor * (1.0 + case as f64), 30.0))).collect()
+    };
+    let of_cases = |name: &str, cases: &[(String, Vec<Row>)]| {
+        side(name, &cases.iter().map(|(name, rows)| (&**name, rows.clone())).collect::<Vec<_>>())
+    };
+    let found = Comparison::new(vec![of_cases("cubic", &cases(1, 1.0)), of_cases("bbr3", &cases(101, 3.0))]).unwrap();
+    assert!(!found.is_paired);
+    let goodput = of(&found, "goodput_bps");
+    assert!(goodput.relative.low > 0.5 && goodput.outcome == Outcome::Better, "{goodput:?}");
+}
+
+#[test]
+fn a_transfer_that_does_not_end_is_not_left_out() {
+    let times = |missing: usize| -> Vec<Row> {
+        let mut all = rows(1..9, 1.0, 30.0);
+        for row in all.iter_mut().skip(missing) {
+            row.figures[Metric::FirstFctS as usize] = 2.0 + row.seed as f64 / 100.0;
+        }
+        all
+    };
+    for missing in [0, 2, 8] {
+        let found = Comparison::new(vec![side("cubic", &[("", times(0))]), side("bbr3", &[("", times(missing))])]).unwrap();
+        let expected = if missing == 0 { Outcome::NoDifference } else { Outcome::Incomplete };
+        let time = of(&found, "fct_s");
+        assert_eq!((time.missing, time.outcome), (missing, expected));
+        assert_eq!(answer(&found).contains("some runs have no value: completion time"), missing > 0);
+    }
+    // A queue that was empty is no level, but a share has differences without one.
+    let dropped = |ratio: f64| -> Vec<Row> {
+        let mut all = rows(1..9, 1.0, 30.0);
+        all.iter_mut().for_each(|row| row.figures[Metric::DropRatio as usize] = ratio);
+        all
+    };
+    let cases = |ratio: f64| [("a", dropped(ratio)), ("b", dropped(ratio))];
+    let found = Comparison::new(vec![side("cubic", &cases(0.0)), side("bbr3", &cases(0.01))]).unwrap();
+    assert_eq!(of(&found, "drop_ratio").outcome, Outcome::Worse);
+}

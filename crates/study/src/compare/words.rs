@@ -63,6 +63,7 @@ pub fn cells(measure: &Measure, estimate: &Estimate) -> [String; 3] {
         Outcome::Worse => "worse",
         Outcome::NoDifference => "no clear difference",
         Outcome::NotJudged => "too few runs",
+        Outcome::Incomplete => &format!("{} without a value", counted(estimate.missing, "run")),
     };
     [change(measure, estimate), interval(measure, estimate), outcome.to_owned()]
 }
@@ -94,10 +95,15 @@ pub fn answer(found: &Comparison) -> String {
         let few = listed(found, nth, Outcome::NotJudged, true);
         let (better, worse) = (listed(found, nth, Outcome::Better, true), listed(found, nth, Outcome::Worse, true));
         let same = listed(found, nth, Outcome::NoDifference, false);
+        let incomplete = listed(found, nth, Outcome::Incomplete, false);
         let mut parts = Vec::new();
-        for (word, all) in
-            [("better", better), ("worse", worse), ("no clear difference", same), ("not judged, too few runs", few)]
-        {
+        for (word, all) in [
+            ("better", better),
+            ("worse", worse),
+            ("no clear difference", same),
+            ("not judged, too few runs", few),
+            ("not judged, as some runs have no value", incomplete),
+        ] {
             if !all.is_empty() {
                 parts.push(format!("{word}: {}", all.join(", ")));
             }
