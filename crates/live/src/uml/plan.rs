@@ -28,8 +28,8 @@ use bbrlab_sim::setup::{Change, ChangeKind, FlowSetup, Setup};
 
 use super::dualpi2::DualPi2Queue;
 use crate::Result;
-use crate::backends::check;
 use bbrlab_sim::backend::Backend;
+use bbrlab_sim::scenario::support;
 use hosts::{ReceiverKind, SenderKind};
 pub use link::LinkDevices;
 use link::{UP_NAMESPACES, change_buffer, change_loss};
@@ -109,9 +109,9 @@ pub struct Plan {
     duplicate: f64,
 }
 
-/// Translates a setup to a plan.
+/// Translates a setup to a plan. Whether the kernel has a flow's module was checked before it booted.
 pub fn plan(setup: &Setup) -> Result<Plan> {
-    check(Backend::Uml, setup)?;
+    support::check(Backend::Uml, setup)?;
     let largest = setup.flows.iter().map(|flow| flow.mss + HEADERS).max().unwrap_or(MTU_MIN);
     let mtu = largest.max(MTU_MIN);
     let mut plan = Plan {

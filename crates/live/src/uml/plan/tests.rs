@@ -10,6 +10,12 @@ fn planned(keys: &[(&str, &str)]) -> Plan {
     plan(&scenario.resolve().unwrap()).unwrap()
 }
 
+/// The guest plans too, where nothing names the kernel that it runs.
+#[test]
+fn a_plan_needs_no_name_of_a_kernel_with_the_module() {
+    assert_eq!(planned(&[("flow", "bbr3-linux"), ("flow", "prague")]).ends.len(), 2);
+}
+
 #[test]
 fn cake_is_the_shaper_and_hosts_have_addresses_of_their_own() {
     let flows = ["cubic,host=1", "cubic,host=2", "cubic,host=1", "cubic"].map(|flow| ("flow", flow));
