@@ -105,17 +105,22 @@ def _by_futures(executor: Executor, work: Timed, tasks: Iterator[Any], sizes: _S
     waiting: set[Future[tuple[list[Any], float]]] = set()
     # Pools of concurrent.futures and of mpi4py, each by its own name.
     room = _room(getattr(executor, "_max_workers", None) or getattr(executor, "num_workers", None))
-    while True:
-        while len(waiting) < room and (batch := _next(tasks, sizes)):
-            waiting.add(executor.submit(work, batch))
-        if not waiting:
-            return
-        finished, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-        # Whatever has been finished is kept before an engine's error ends the sweep.
-        for future in sorted(finished, key=lambda one: one.exception() is not None):
-            outcomes, seconds = future.result()
-            sizes.learn(len(outcomes), seconds)
-            yield outcomes
+    try:
+        while True:
+            while len(waiting) < room and (batch := _next(tasks, sizes)):
+                waiting.add(executor.submit(work, batch))
+            if not waiting:
+                return
+            finished, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+            # Whatever has been finished is kept before an engine's error ends the sweep.
+            for future in sorted(finished, key=lambda one: one.exception() is not None):
+                outcomes, seconds = future.result()
+                sizes.learn(len(outcomes), seconds)
+                yield outcomes
+    finally:
+        # An error, or Ctrl-C: batches that have not begun are not waited for.
+        for future in waiting:
+            future.cancel()
 
 
 def _by_dask(client: Any, work: Timed, tasks: Iterator[Any], sizes: _Sizes) -> Iterator[list[Any]]:

@@ -232,7 +232,11 @@ def read(path: str | os.PathLike[str]) -> Any:
 def _tables(path: Path) -> Any:
     import pyarrow.dataset
 
-    files = [path] if path.is_file() else sorted(path.rglob("*.parquet"))
+    if path.is_file():
+        return pyarrow.dataset.dataset(path, format="parquet").to_table()
+    # The command's sweep has its table beside the series of single runs.
+    files = [path / "runs.parquet"] if (path / "runs.parquet").is_file() else sorted(path.rglob("*.parquet"))
     if not files:
         raise ValueError(f"{path}: it holds no .parquet; name the directory of a sweep or of an A/B test")
-    return pyarrow.dataset.dataset(files, format="parquet").to_table()
+    dataset = pyarrow.dataset.dataset(files, format="parquet", partitioning="hive", partition_base_dir=str(path))
+    return dataset.to_table()

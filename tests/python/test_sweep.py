@@ -107,6 +107,30 @@ def test_sweeps_over_other_axes_share_a_place(tmp_path, partition):
     assert shared["axis_rtt"].to_pylist() == ["10ms", "40ms"] and "axis_loss" not in shared.column_names
 
 
+def test_read_gives_the_axes_that_are_directories(tmp_path):
+    base = {"rate": "10mbit", "duration": "1s"}
+    bbrlab.sweep(base, vary={"rtt": ["10ms", "40ms"], "flow": ["bbr3"]}, out=tmp_path, partition=("rtt", "flow"))
+    table = bbrlab.read(tmp_path)
+    assert sorted(zip(table["axis_rtt"].to_pylist(), table["axis_flow"].to_pylist(), strict=True)) == [("10ms", "bbr3"), ("40ms", "bbr3")]
+
+
+def test_an_error_leaves_no_batch_waiting(monkeypatch):
+    monkeypatch.setattr(bbrlab._executor, "BATCH_S", 0.0)
+    begun = []
+
+    def task(number):
+        begun.append(number)
+        if number == 1:
+            raise RuntimeError
+        time.sleep(0.05)
+        return number
+
+    with ThreadPoolExecutor(1) as executor, pytest.raises(RuntimeError):
+        for _ in bbrlab._executor.batches(task, iter(range(100)), executor):
+            pass
+    assert len(begun) < 5
+
+
 def counted(monkeypatch, ran, stop=None):
     """Notes the runs that are made; the one after `stop` of them fails for want of space."""
     whole = bbrlab._sweep.run_one

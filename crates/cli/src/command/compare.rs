@@ -68,6 +68,9 @@ pub fn compare(args: &CompareArgs) -> Result<Verdict, Error> {
         [only] => return Err(Error::NothingToCompareWith(only.display().to_string())),
         several => several.to_vec(),
     };
+    if paths.iter().filter(|path| inputs::is_stdin(path)).count() > 1 {
+        return Err(Error::Rule { place: "-", rule: "standard input can be read only once; name a file" });
+    }
     let names = names(&paths);
     let sides = paths.iter().zip(names).map(|(path, name)| read(path, name, args.repeat)).collect::<Result<_, _>>()?;
     show(sides, &targets)

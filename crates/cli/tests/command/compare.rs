@@ -78,4 +78,7 @@ fn folders_without_a_common_name_are_refused() {
     let output = dir.bbrlab(&["compare", "a", "b"]);
     assert_eq!(output.status.code(), Some(2));
     assert_eq!(stderr(&output), "bbrlab: a, b: no result has the same file name in all of them\n");
+    let output = dir.bbrlab(&["compare", "-", "-"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(stderr(&output), "bbrlab: -: standard input can be read only once; name a file\n");
 }
