@@ -4,6 +4,7 @@
 
 use std::fs;
 use std::io::{self, Read, Write};
+use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -140,7 +141,7 @@ pub fn hz(kernel: &Path) -> Option<u32> {
 /// Prefix of an exchange directory's name, before its owner's process ID.
 const EXCHANGE: &str = "bbrlab-uml-";
 
-/// An exchange directory, removed on drop.
+/// An exchange directory, removed on drop. It holds a command's environment: other users cannot open it.
 struct ExchangeDirectory(PathBuf);
 
 impl ExchangeDirectory {
@@ -152,7 +153,7 @@ impl ExchangeDirectory {
         clear_orphans(&base);
         for n in 0..1000 {
             let path = base.join(format!("{EXCHANGE}{}-{n}", std::process::id()));
-            match fs::create_dir(&path) {
+            match fs::DirBuilder::new().mode(0o700).create(&path) {
                 Ok(()) => {
                     leftovers::remember(&path);
                     return Ok(Self(path));
@@ -430,6 +431,13 @@ mod tests {
     fn an_old_kernel_is_refused_for_dualpi2_in_one_line() {
         let error = kernels(&[OLD]).of(&setup("flow = [\"cubic\"]\naqm = \"dualpi2\"")).unwrap_err();
         assert_eq!(error.to_string(), "dualpi2 needs a Linux of 6.17 or later; build one with: make uml-newer");
+    }
+
+    #[test]
+    fn an_exchange_directory_is_closed_to_other_users() {
+        use std::os::unix::fs::MetadataExt;
+        let exchange = ExchangeDirectory::new().unwrap();
+        assert_eq!(fs::metadata(&exchange.0).unwrap().mode() & 0o7777, 0o700);
     }
 
     #[test]
