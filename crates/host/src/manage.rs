@@ -256,11 +256,13 @@ impl Host<'_> {
             }
             (self.before)("unregister it");
             self.remove_pins(name)?;
-            // An algorithm that is no longer listed may still be in use.
             if let Some(max) = drain {
                 (self.before)("wait for its connections");
                 undone.drained = self.wait(name, max)?;
             }
+        }
+        // An algorithm that is no longer listed may still be in use. Before its pins exist it never was.
+        if has_pins || entry.phase != Phase::Loading {
             (self.before)("move the connections that began meanwhile");
             for _ in 0..PASSES {
                 let found = self.moved(name, &to, MoveScope::All)?;

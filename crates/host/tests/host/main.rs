@@ -4,6 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 #![cfg(all(feature = "ab", feature = "load"))]
 
+mod undo;
+
 use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::fs;
@@ -298,7 +300,7 @@ fn the_kernel_verifies_each_program_soon() {
     }
 }
 
-/// Task of a process that will be killed: load or unload, up to a step.
+/// Task of a process that will be killed: load, unload or drain, up to a step.
 #[test]
 #[ignore = "a part of the next test"]
 fn child() {
@@ -316,6 +318,7 @@ fn child() {
     let host = Host { places: HostPaths::default(), trial: &trial, before: &before };
     match what {
         "load" => host.load(&wanted("bbr1", name, true)).unwrap(),
+        "drain" => assert_eq!(host.unload(name, Some(Duration::ZERO)).unwrap().left, 0),
         _ => assert_eq!(host.unload(name, None).unwrap().left, 0),
     }
 }
