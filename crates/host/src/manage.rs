@@ -180,14 +180,10 @@ impl Host<'_> {
         let mut any = false;
         self.adopt(journal)?;
         for entry in journal.entries() {
-            if entry.phase == Phase::Loaded && !self.places.is_bpffs_mounted() {
-                // Another mount namespace has the pins, as under `ip netns exec`; or nobody, and then the kernel has
-                // nothing of it either.
-                if kernel::available()?.contains(&entry.name) {
-                    continue;
-                }
-            }
-            let is_whole = entry.phase == Phase::Loaded && self.places.pins_of(&entry.name).join(REGISTRATION).exists();
+            let is_pinned = self.places.pins_of(&entry.name).join(REGISTRATION).exists();
+            // Registered without a pin here: it is pinned in another mount namespace, as the host's is for a container.
+            let is_elsewhere = || Ok::<_, Error>(!is_pinned && kernel::available()?.contains(&entry.name));
+            let is_whole = entry.phase == Phase::Loaded && (is_pinned || is_elsewhere()?);
             if !is_whole {
                 self.undo(journal, &entry, None)?;
                 any = true;

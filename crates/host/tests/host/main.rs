@@ -431,12 +431,16 @@ fn notes_that_are_lost_come_back_from_the_pins_and_those_of_pins_out_of_sight_st
     }
     let (name, before, default) = (own_name("n"), controls(), kernel::default().unwrap());
     with(|host| host.load(&wanted("bbr1", &name, true))).unwrap();
-    // A command in another mount namespace, as `ip netns exec` makes it, sees the notes and no pins.
-    unshare_mounts_and(|| {
-        run("mount", &["-t", "tmpfs", "none", "/sys/fs/bpf"]);
-        assert!(!with(|host| host.recover_if_idle()).unwrap());
-        assert!(with(|host| host.status()).unwrap()[0].is_registered);
-    });
+    // A command in another mount namespace sees the notes and no pins: `ip netns exec` mounts no BPF file system there, a
+    // container one of its own.
+    for kind in ["tmpfs", "bpf"] {
+        unshare_mounts_and(|| {
+            run("mount", &["-t", kind, "none", "/sys/fs/bpf"]);
+            assert!(!with(|host| host.recover_if_idle()).unwrap(), "{kind}");
+            let found = &with(|host| host.status()).unwrap()[0];
+            assert!(found.is_registered && found.is_default, "{kind}");
+        });
+    }
     fs::remove_dir_all("/run/bbrlab").unwrap();
     with(|host| host.recover_if_idle()).unwrap();
     let found = &with(|host| host.status()).unwrap()[0];
