@@ -277,6 +277,11 @@ impl Host<'_> {
                 None => self.unmount()?,
             }
         }
+        (self.before)("leave the default before it to those loaded after it");
+        for heir in journal.entries().into_iter().filter(|other| other.default_before.as_ref() == Some(name)) {
+            // As for its own entry, a full disk does not prevent the undo.
+            let _ = journal.write(&Entry { default_before: entry.default_before.clone(), ..heir });
+        }
         (self.before)("forget it");
         journal.forget(name)?;
         Ok(undone)

@@ -1,4 +1,4 @@
-//! The undo of a drain that was killed.
+//! The undo of a drain that was killed, and of overlapping defaults.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::*;
@@ -27,4 +27,28 @@ fn a_drain_killed_at_any_step_leaves_no_connection_behind() {
             break;
         }
     }
+}
+
+#[test]
+#[ignore = "needs the right to load BPF programs"]
+fn the_original_default_returns_whichever_of_two_is_unloaded_first() {
+    if !inside("undo::the_original_default_returns_whichever_of_two_is_unloaded_first") {
+        return;
+    }
+    let (before, default) = (controls(), kernel::default().unwrap());
+    // Neither of the fallbacks, CUBIC and Reno.
+    let original = own_name("h");
+    with(|host| host.load(&wanted("reno", &original, false))).unwrap();
+    kernel::set_default(&original).unwrap();
+    let names = ["i", "j"].map(own_name);
+    for order in [[0, 1], [1, 0]] {
+        names.iter().for_each(|name| with(|host| host.load(&wanted("bbr1", name, true))).unwrap());
+        for nth in order {
+            with(|host| host.unload(&names[nth], None)).unwrap();
+        }
+        assert_eq!(kernel::default().unwrap(), original, "{order:?}");
+    }
+    kernel::set_default(&default).unwrap();
+    with(|host| host.unload(&original, None)).unwrap();
+    assert_nothing_left(&original, &before, &default);
 }
