@@ -15,6 +15,8 @@ use crate::{Error, Result, host_paths};
 
 /// Polling interval while another command holds the journal.
 const TURN: Duration = Duration::from_millis(50);
+/// Algorithm and version of an entry that was lost.
+pub const UNKNOWN: &str = "unknown";
 
 /// Progress of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -11,7 +11,7 @@ use nix::mount::{MsFlags, mount, umount};
 use serde::Serialize;
 
 use crate::host_paths::HostPaths;
-use crate::journal::{Entry, Journal, Phase};
+use crate::journal::{Entry, Journal, Phase, UNKNOWN};
 use crate::objects::kernel_name;
 use crate::program::Program;
 use crate::sockets::{MoveScope, SocketCounts, Sockets};
@@ -27,8 +27,6 @@ const PASSES: u32 = 20;
 const KERNELS_PINS: [&str; 2] = ["maps.debug", "progs.debug"];
 /// Pin of a registration: its link or, before Linux 6.4, its map.
 const REGISTRATION: &str = "link";
-/// Algorithm and version of an entry that was lost.
-const UNKNOWN: &str = "unknown";
 /// Maximum length of a congestion control's name. Source: Linux `TCP_CA_NAME_MAX`, less its final zero.
 const NAME_MAX: usize = 15;
 

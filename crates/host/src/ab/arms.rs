@@ -9,6 +9,7 @@ use bbrlab_study::ab::{Arm, labels};
 use super::run::Callbacks;
 use super::{Entry, Folder};
 use crate::host_paths::HostPaths;
+use crate::journal::UNKNOWN;
 use crate::objects::{self, kernel_name};
 use crate::program::{Program, Registered};
 use crate::{Error, Result, journal, kernel};
@@ -16,6 +17,14 @@ use crate::{Error, Result, journal, kernel};
 /// The journal entry of a congestion control that `bbrlab host load` loaded.
 pub(super) fn found_in_kernel(name: &str) -> Option<journal::Entry> {
     journal::entries(&HostPaths::default().state).into_iter().find(|entry| entry.name == name)
+}
+
+/// True if an arm's entry now names another algorithm, or other parameters.
+///
+/// A lost entry, or one restored from the pins, names neither.
+pub(super) fn is_replaced(before: Option<&journal::Entry>, now: Option<&journal::Entry>) -> bool {
+    let Some(now) = now.filter(|now| now.algorithm != UNKNOWN) else { return false };
+    before.is_none_or(|before| (&before.algorithm, &before.parameters) != (&now.algorithm, &now.parameters))
 }
 
 /// Finds each arm's congestion control, or loads it for the lifetime of this process.
@@ -94,4 +103,41 @@ fn free_name(config: &AlgorithmConfig, available: &[String], arms: &[Arm]) -> St
     let is_free = |name: &String| !available.contains(name) && !arms.iter().any(|arm| arm.name == *name);
     let numbered = (2..).map(|nth| format!("{own}.{nth}"));
     std::iter::once(own.clone()).chain(numbered).find(is_free).unwrap_or(own)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::journal::Phase;
+
+    #[test]
+    fn an_arm_is_replaced_only_by_another_algorithm_or_other_parameters() {
+        let own = journal::Entry {
+            name: "v3".to_owned(),
+            algorithm: "bbr3-linux".to_owned(),
+            parameters: Vec::new(),
+            version: "0".to_owned(),
+            phase: Phase::Loaded,
+            default_before: None,
+            mounted_bpffs: false,
+        };
+        let is_replaced = |now: journal::Entry| is_replaced(Some(&own), Some(&now));
+        // Another algorithm was unloaded, and left its part of the undo to this one.
+        assert!(!is_replaced(journal::Entry {
+            mounted_bpffs: true,
+            default_before: Some("bbr".to_owned()),
+            ..own.clone()
+        }));
+        // The journal was lost, and the entry was then written anew from the pins.
+        assert!(!super::is_replaced(Some(&own), None));
+        assert!(!is_replaced(journal::Entry {
+            algorithm: UNKNOWN.to_owned(),
+            version: UNKNOWN.to_owned(),
+            ..own.clone()
+        }));
+        assert!(is_replaced(journal::Entry { algorithm: "bbr1".to_owned(), ..own.clone() }));
+        let beta = vec![("beta".to_owned(), "0.6".to_owned())];
+        assert!(is_replaced(journal::Entry { parameters: beta, ..own.clone() }));
+        assert!(super::is_replaced(None, Some(&own)));
+    }
 }

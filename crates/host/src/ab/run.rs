@@ -415,7 +415,8 @@ impl Run {
         for arm in (0..self.test.arms.len()).rev() {
             let Arm { name, label, .. } = &self.test.arms[arm];
             let shares = self.test.splits.last().map(|change| change.shares.clone()).unwrap_or(Shares(Vec::new()));
-            let is_same = available.contains(name) && arms::found_in_kernel(name) == self.found[arm];
+            let is_replaced = || arms::is_replaced(self.found[arm].as_ref(), arms::found_in_kernel(name).as_ref());
+            let is_same = available.contains(name) && !is_replaced();
             if is_same || shares.0.get(arm).is_none_or(|share| *share == 0) {
                 continue;
             }
