@@ -26,7 +26,7 @@ const ALPHA: f64 = 0.05;
 /// Standard errors between no effect and one that is found in 80 of 100 tests at that confidence.
 const DETECTABLE: f64 = 1.96 + 0.84;
 /// Minimum units of each arm in a comparison. Ours: with fewer an interval is a guess.
-const UNITS_LEAST: usize = 10;
+pub(super) const UNITS_LEAST: usize = 10;
 /// Maximum number of values read by all resamples together. Ours: about a second.
 const READS: usize = 200_000_000;
 

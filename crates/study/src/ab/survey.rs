@@ -183,18 +183,18 @@ pub(super) struct Share {
     pub left_out: u64,
     /// Compared connections whose value counts: small and large ones.
     pub counting: [u64; 2],
-    /// Buckets with a compared connection, where they are the units of assignment.
+    /// The same by bucket, where buckets are the units of assignment: compared connections, and those left out.
     #[serde(skip)]
-    drawn: Vec<bool>,
+    pub units: Vec<[u64; 2]>,
 }
 
 impl Share {
     /// Number of units of assignment with a compared connection.
-    pub fn units(&self, by: AssignmentUnit) -> u64 {
+    pub fn count(&self, by: AssignmentUnit) -> u64 {
         if by == AssignmentUnit::Connection {
             return self.kept;
         }
-        self.drawn.iter().filter(|is_drawn| **is_drawn).count() as u64
+        self.units.iter().filter(|[kept, _]| *kept > 0).count() as u64
     }
 }
 
@@ -256,9 +256,9 @@ impl Survey {
             share.kept += u64::from(is_compared);
             share.left_out += u64::from(!is_compared);
             share.counting[usize::from(row.bytes_acked >= LARGE)] += u64::from(is_compared && counts(row));
-            if is_compared && test.by != AssignmentUnit::Connection {
-                share.drawn.resize(BUCKETS, false);
-                share.drawn[usize::from(row.bucket).min(BUCKETS - 1)] = true;
+            if test.by != AssignmentUnit::Connection {
+                share.units.resize(BUCKETS, [0; 2]);
+                share.units[usize::from(row.bucket).min(BUCKETS - 1)][usize::from(!is_compared)] += 1;
             }
         }
         if !is_compared {
@@ -301,8 +301,10 @@ impl Survey {
                 own.kept += other.kept;
                 own.left_out += other.left_out;
                 own.counting.iter_mut().zip(other.counting).for_each(|(own, other)| *own += other);
-                own.drawn.resize(own.drawn.len().max(other.drawn.len()), false);
-                own.drawn.iter_mut().zip(other.drawn).for_each(|(own, other)| *own |= other);
+                own.units.resize(own.units.len().max(other.units.len()), [0; 2]);
+                for (own, other) in own.units.iter_mut().zip(other.units) {
+                    *own = [own[0] + other[0], own[1] + other[1]];
+                }
             }
         }
         self.records.merge(other.records);
@@ -373,7 +375,7 @@ mod tests {
             let mut long: Vec<_> =
                 survey.long.iter().map(|long| (long.newest().id, long.newest().bytes_acked, long.ages)).collect();
             long.sort_unstable_by_key(|one| (one.0, one.1));
-            let units = survey.splits.values().flatten().map(|share| share.units(test.by)).collect::<Vec<_>>();
+            let units = survey.splits.values().flatten().map(|share| share.count(test.by)).collect::<Vec<_>>();
             let medians = survey.arms.iter().map(|arm| arm.min_rtt_us.median()).collect::<Vec<_>>();
             (survey.connections, survey.compared, survey.bytes, long, units, medians)
         };
