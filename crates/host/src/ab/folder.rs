@@ -62,6 +62,9 @@ pub(super) fn put(path: &Path, bytes: &[u8]) -> io::Result<()> {
 }
 
 impl Folder {
+    /// Request to end the test.
+    pub const STOP: &str = "stop";
+
     pub(super) fn file(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
@@ -147,26 +150,36 @@ impl Folder {
         })
     }
 
-    /// Requests an action from the running test, through a symbolic link that the test removes once done.
+    /// Requests an action from the running test, through a symbolic link that the test removes once done. Returns false if
+    /// another request has to be answered first.
     ///
     /// A link stores its text in the inode, so a test can be stopped on a full disk.
-    fn request(&self, what: &str) -> Result<()> {
-        let (path, draft) = (self.file(ASKED), self.file(ASKED).with_extension("draft"));
-        let _ = fs::remove_file(&draft);
-        let written = symlink(what, &draft).and_then(|()| fs::rename(&draft, &path));
-        written.inspect_err(|_| drop(fs::remove_file(&draft))).map_err(self.fault(ASKED))
+    fn request(&self, what: &str) -> Result<bool> {
+        match symlink(what, self.file(ASKED)) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+            Err(error) => Err(self.fault(ASKED)(error)),
+            Ok(()) => Ok(true),
+        }
     }
 
     /// Requests an action from the running test, and waits until it is done.
     pub fn ask(&self, what: &str) -> Result<()> {
-        self.request(what)?;
+        let mut is_requested = false;
         for _ in 0..ANSWER_TURNS {
+            is_requested = is_requested || self.request(what)?;
             thread::sleep(ANSWER_TURN);
-            if self.asked().is_none() {
+            // Read first: a test that has ended since may have carried it out before.
+            let runs = self.runs();
+            if self.is_done(what, is_requested) {
                 return Ok(());
             }
+            if !runs {
+                break;
+            }
         }
-        self.answered();
+        if is_requested {
+            self.answered(what);
+        }
         Err(Error::NoAnswer(self.0.clone()))
     }
 
@@ -174,8 +187,19 @@ impl Folder {
         fs::read_link(self.file(ASKED)).ok()?.into_os_string().into_string().ok()
     }
 
-    pub(super) fn answered(&self) {
-        let _ = fs::remove_file(self.file(ASKED));
+    fn is_done(&self, what: &str, is_requested: bool) -> bool {
+        if what == Self::STOP { !self.runs() } else { is_requested && !self.is_asked(what) }
+    }
+
+    fn is_asked(&self, what: &str) -> bool {
+        self.asked().is_some_and(|asked| asked == what)
+    }
+
+    /// Removes a request, and no other one.
+    pub(super) fn answered(&self, what: &str) {
+        if self.is_asked(what) {
+            let _ = fs::remove_file(self.file(ASKED));
+        }
     }
 
     /// The files with its records at this moment.
@@ -319,6 +343,31 @@ mod tests {
     fn spool(folder: &Folder, records: u8) {
         let bytes: Vec<u8> = (0..records).flat_map(|_| [0; record::BYTES]).collect();
         fs::write(folder.file(SPOOL), bytes).unwrap();
+    }
+
+    #[test]
+    fn a_request_waits_for_an_earlier_one_and_only_its_own_answer_counts() {
+        let folder = folder("asked");
+        assert!(folder.request("split 40,60").unwrap() && !folder.request("stop").unwrap());
+        assert_eq!(folder.asked().unwrap(), "split 40,60");
+        // The test ends without an answer to it.
+        folder.answered(Folder::STOP);
+        assert_eq!(folder.asked().unwrap(), "split 40,60");
+        folder.answered("split 40,60");
+        assert!(folder.asked().is_none() && folder.request("stop").unwrap());
+        fs::remove_dir_all(&folder.0).unwrap();
+    }
+
+    #[test]
+    fn a_test_is_stopped_once_its_lock_is_free() {
+        let folder = folder("stopped");
+        let lock = folder.lock().unwrap();
+        folder.request(Folder::STOP).unwrap();
+        folder.answered(Folder::STOP);
+        assert!(!folder.is_done(Folder::STOP, true) && folder.is_done("split 40,60", true));
+        drop(lock);
+        assert!(folder.is_done(Folder::STOP, true));
+        fs::remove_dir_all(&folder.0).unwrap();
     }
 
     #[test]

@@ -67,7 +67,7 @@ impl Entry {
             return Ok(0);
         };
         let saved = folder.seal().and_then(|()| folder.make_tables(&test)).map_err(Error::file(&folder.0))?;
-        folder.answered();
+        folder.answered(Folder::STOP);
         if test.ended.is_none() {
             test.ended = Some(TestEnd { at_unix_s: clock::wall_ns() as f64 / 1e9, how: "found dead".to_owned() });
         }

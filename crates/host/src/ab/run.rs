@@ -449,14 +449,14 @@ impl Run {
     /// Carries out a request of another command. Returns true if the test is to end.
     fn answer(&mut self) -> Result<bool> {
         let Some(asked) = self.folder.asked() else { return Ok(false) };
-        if asked == "stop" {
+        if asked == Folder::STOP {
             return Ok(true); // acknowledged at the end
         }
         if let Some(Ok(shares)) = asked.strip_prefix("split ").map(|text| Shares::parse(text, self.test.arms.len())) {
             self.tell(&format!("from now on {}", self.test.shown(&shares)));
             self.change(shares, "`bbrlab ab split`".to_owned())?;
         }
-        self.folder.answered();
+        self.folder.answered(&asked);
         Ok(false)
     }
 
@@ -473,7 +473,7 @@ impl Run {
             Err(error) => folder.describe(&test).and(Err(error)),
         };
         let saved = saved.map_err(place);
-        folder.answered();
+        folder.answered(Folder::STOP);
         drop((loaded, lock));
         taken?;
         saved?;

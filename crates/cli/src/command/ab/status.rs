@@ -27,7 +27,7 @@ pub fn split(args: &SplitArgs) -> Result<Verdict, Error> {
 /// Ends a running test.
 pub fn stop(args: &StopArgs) -> Result<Verdict, Error> {
     let folder = running(args.out.as_deref())?;
-    folder.ask("stop")?;
+    folder.ask(Folder::STOP)?;
     print(&format!("ended; bbrlab ab report {}\n", folder.0.display()))
 }
 
