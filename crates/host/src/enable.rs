@@ -188,25 +188,43 @@ impl Machine {
         serde_json::from_str(&text).map_err(|source| Error::Decode { path: Path::new("/").join(JOURNAL), source })
     }
 
-    /// Undoes the changes that were made.
+    /// Undoes the changes that were made. Returns those that somebody else has changed since: they stay.
     pub fn disable(&self) -> Result<Vec<Change>> {
-        let changes = self.enabled()?;
-        for change in changes.iter().rev() {
-            match change {
-                // Skipped if the value was changed by someone else in the meantime.
-                Change::Sysctl { key, value, before } => {
-                    let path = self.sysctl(key);
-                    let now = fs::read_to_string(&path).map_err(Error::file(&path))?;
-                    if now.trim() == value {
-                        self.set_sysctl(key, before)?;
-                    }
-                }
-                Change::File { path, before: Some(before), .. } => self.write(path, before)?,
-                Change::File { path, before: None, .. } | Change::Link { path, .. } => self.remove(path)?,
+        let mut left = Vec::new();
+        for change in self.enabled()?.into_iter().rev() {
+            if !self.undo(&change)? {
+                left.push(change);
             }
         }
         self.remove(Path::new(JOURNAL))?;
-        Ok(changes)
+        Ok(left)
+    }
+
+    /// Returns false if the host has neither the change nor what was there before it.
+    fn undo(&self, change: &Change) -> Result<bool> {
+        match change {
+            Change::Sysctl { key, value, before } => {
+                let path = self.sysctl(key);
+                let now = fs::read_to_string(&path).map_err(Error::file(&path))?;
+                if now.trim() != value {
+                    return Ok(now.trim() == before);
+                }
+                self.set_sysctl(key, before)?;
+            }
+            Change::File { path, text, before } => {
+                let now = self.read(path)?;
+                match before {
+                    _ if now.as_ref() != Some(text) => return Ok(now == *before),
+                    Some(before) => self.write(path, before)?,
+                    None => self.remove(path)?,
+                }
+            }
+            Change::Link { path, target } => match fs::read_link(self.at(path)) {
+                Ok(now) if now == *target => self.remove(path)?,
+                other => return Ok(other.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)),
+            },
+        }
+        Ok(true)
     }
 
     fn set_sysctl(&self, key: &str, value: &str) -> Result<()> {
@@ -236,6 +254,14 @@ impl Machine {
 }
 
 impl Change {
+    /// The setting, file or link.
+    pub fn subject(&self) -> String {
+        match self {
+            Self::Sysctl { key, .. } => key.clone(),
+            Self::File { path, .. } | Self::Link { path, .. } => format!("/{}", path.display()),
+        }
+    }
+
     /// Describes the change for the user: the action, and its undo.
     pub fn lines(&self) -> String {
         match self {
@@ -365,6 +391,30 @@ mod tests {
         fs::write(machine.at("proc/sys/net/ipv4/tcp_congestion_control"), "reno\n").unwrap();
         machine.disable().unwrap();
         assert_eq!(fs::read_to_string(machine.at("proc/sys/net/ipv4/tcp_congestion_control")).unwrap(), "reno\n");
+        fs::remove_dir_all(machine.root).unwrap();
+    }
+
+    #[test]
+    fn files_and_links_that_somebody_else_has_changed_since_stay() {
+        let machine = machine("edited");
+        let ours =
+            EnableOptions { algorithm: "bbr3".to_owned(), ours: Some(("v3".to_owned(), "/usr/bin/bbrlab".into())) };
+        let changes = machine.plan(&ours).unwrap();
+        let [Change::File { path: file, .. }, Change::Link { path: link, .. }] = &changes[..] else {
+            panic!("{changes:?}")
+        };
+        machine.enable(&changes).unwrap();
+        fs::write(machine.at(file), "[Service]\n").unwrap();
+        fs::remove_file(machine.at(link)).unwrap();
+        symlink("/dev/null", machine.at(link)).unwrap();
+        let left = machine.disable().unwrap();
+        assert_eq!(fs::read_to_string(machine.at(file)).unwrap(), "[Service]\n");
+        assert_eq!(fs::read_link(machine.at(link)).unwrap(), Path::new("/dev/null"));
+        assert_eq!(
+            left.iter().map(Change::subject).collect::<Vec<_>>(),
+            [link, file].map(|path| format!("/{}", path.display()))
+        );
+        assert!(machine.enabled().unwrap().is_empty());
         fs::remove_dir_all(machine.root).unwrap();
     }
 

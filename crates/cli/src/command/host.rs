@@ -396,11 +396,20 @@ fn disable(args: &DisableArgs) -> Result<Verdict, Error> {
         Change::Link { path, .. } => Some(path.file_stem()?.to_str()?.strip_prefix("bbrlab-")?.to_owned()),
         _ => None,
     });
-    let undone: String = changes.iter().rev().map(|change| format!("undo: {}", change.lines())).collect();
+    let shown = |change: &Change| format!("undo: {}", change.lines());
     if args.dry_run {
-        return print(&format!("{undone}\nNothing was changed.\n"));
+        let all: String = changes.iter().rev().map(shown).collect();
+        return print(&format!("{all}\nNothing was changed.\n"));
     }
-    machine.disable()?;
+    let left = machine.disable()?;
+    let line = |change: &Change| {
+        if left.contains(change) {
+            format!("left as it is, changed since by somebody else: {}\n", change.subject())
+        } else {
+            shown(change)
+        }
+    };
+    let undone: String = changes.iter().rev().map(line).collect();
     if let Some(name) = unit {
         loaded::unload(&name, None)?;
     }
