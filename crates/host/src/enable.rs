@@ -16,6 +16,11 @@ use crate::{Error, Result, kernel};
 const SYSCTL_FILE: &str = "etc/sysctl.d/90-bbrlab.conf";
 const UNITS: &str = "etc/systemd/system";
 const WANTS: &str = "etc/systemd/system/multi-user.target.wants";
+/// Place of a unit in the boot: before the network, and after the files and settings that it needs.
+///
+/// Others before the network, as cloud-init, come before sysinit.target: after it, which is the default, would be a cycle.
+const ORDER: &str = "DefaultDependencies=no\nAfter=local-fs.target sys-fs-bpf.mount systemd-sysctl.service\n\
+    Before=network-pre.target shutdown.target\nWants=network-pre.target\nConflicts=shutdown.target\n";
 const JOURNAL: &str = "var/lib/bbrlab/enabled.json";
 const SYSCTLS: &str = "proc/sys";
 
@@ -146,7 +151,7 @@ impl Machine {
         let unit = format!("bbrlab-{name}.service");
         let program = program.display();
         let text = format!(
-            "[Unit]\nDescription=Congestion control {algorithm} as the default, by bbrlab\nBefore=network-pre.target\nWants=network-pre.target\n\n\
+            "[Unit]\nDescription=Congestion control {algorithm} as the default, by bbrlab\n{ORDER}\n\
              [Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart={program} host load {algorithm} --name {name} --default\n\
              ExecStop={program} host unload {name}\n\n[Install]\nWantedBy=multi-user.target\n"
         );
@@ -340,6 +345,22 @@ mod tests {
         );
         machine.plan(&bbr()).unwrap();
         assert_eq!(image(&machine.root), before);
+        fs::remove_dir_all(machine.root).unwrap();
+    }
+
+    /// Units with the default dependencies start after sysinit.target, for which cloud-init and what it orders wait.
+    #[test]
+    fn units_before_the_network_do_not_wait_for_the_whole_boot() {
+        let machine = machine("order");
+        let ours =
+            EnableOptions { algorithm: "bbr3".to_owned(), ours: Some(("v3".to_owned(), "/usr/bin/bbrlab".into())) };
+        let Change::File { text: own, .. } = &machine.plan(&ours).unwrap()[0] else { panic!("no unit") };
+        for unit in [own, include_str!("../../../contrib/bbrlab-policy.service")] {
+            let has = |line: &str| unit.lines().any(|one| one == line);
+            assert!(has("DefaultDependencies=no") && has("Conflicts=shutdown.target"), "{unit}");
+            assert!(has("After=local-fs.target sys-fs-bpf.mount systemd-sysctl.service"), "{unit}");
+            assert!(has("Before=network-pre.target shutdown.target") && has("Wants=network-pre.target"), "{unit}");
+        }
         fs::remove_dir_all(machine.root).unwrap();
     }
 
