@@ -32,6 +32,8 @@ const TURNS_DESCRIBE: u64 = 20;
 /// Time without a turn after which the kernel program leaves new connections alone. Ours: longer than a disk or a busy
 /// machine holds a process up.
 const UNWATCHED_NS: u64 = 10_000_000_000;
+/// A deadline that has passed: 0 is none.
+const PAST_NS: u64 = 1;
 /// Minimum time between two warnings about a full disk. Ours.
 const AGAIN_NS: u64 = 3_600_000_000_000;
 
@@ -460,9 +462,18 @@ impl Run {
         Ok(false)
     }
 
+    /// Takes the last records of all connections. No connection joins any more, and those that close meanwhile come last.
+    fn take_last(&mut self) -> Result<()> {
+        self.attached.assign_until(PAST_NS)?;
+        self.take_closed()?;
+        self.take_open(true)?;
+        self.take_closed()?;
+        self.count()
+    }
+
     /// Saves the last records of all connections, the tables and a summary. Errors are returned last, once the rest is saved.
     fn end(mut self, how: &str) -> Result<Experiment> {
-        let taken = self.take_closed().and_then(|()| self.take_open(true)).and_then(|()| self.count());
+        let taken = self.take_last();
         self.test.ended = Some(TestEnd { at_unix_s: clock::wall_ns() as f64 / 1e9, how: how.to_owned() });
         let Self { test, folder, store, attached, loaded, lock, .. } = self;
         drop(attached);

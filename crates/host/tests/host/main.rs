@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 #![cfg(all(feature = "ab", feature = "load"))]
 
+mod ab;
 mod undo;
 
 use std::cell::Cell;
