@@ -132,13 +132,20 @@ impl Folder {
 
     pub(super) fn describe(&self, test: &Experiment) -> io::Result<()> {
         let mut text = serde_json::to_vec(test).map_err(io::Error::other)?;
-        if let Ok(file) = File::options().write(true).open(self.file(RESERVED))
-            && text.len() as u64 <= RESERVED_BYTES
-        {
+        let has_room = text.len() as u64 <= RESERVED_BYTES;
+        if has_room {
             text.resize(RESERVED_BYTES as usize, b' ');
-            file.write_all_at(&text, 0)?;
+            self.write_reserved(&text)?;
         }
-        put(&self.file(EXPERIMENT), &serde_json::to_vec_pretty(test).map_err(io::Error::other)?)
+        put(&self.file(EXPERIMENT), &serde_json::to_vec_pretty(test).map_err(io::Error::other)?)?;
+        // Readers would prefer the older one.
+        if has_room { Ok(()) } else { self.write_reserved(&[b' '; RESERVED_BYTES as usize]) }
+    }
+
+    /// Overwrites the reserved description, if there is one.
+    fn write_reserved(&self, text: &[u8]) -> io::Result<()> {
+        let Ok(file) = File::options().write(true).open(self.file(RESERVED)) else { return Ok(()) };
+        file.write_all_at(text, 0)
     }
 
     /// Describes a test that has ended, and gives the reserved space back.
@@ -297,7 +304,7 @@ pub(super) fn raw_rows(file: &File, at: &mut u64, end: u64, test: &Experiment) -
 mod tests {
     use bbrlab_study::ab::assign::{AssignmentUnit, PrefixLengths};
     use bbrlab_study::ab::guard::Limits;
-    use bbrlab_study::ab::{Arm, Counts};
+    use bbrlab_study::ab::{Arm, Change, Counts, Shares};
 
     use super::*;
     use crate::ab::read_all;
@@ -343,6 +350,21 @@ mod tests {
     fn spool(folder: &Folder, records: u8) {
         let bytes: Vec<u8> = (0..records).flat_map(|_| [0; record::BYTES]).collect();
         fs::write(folder.file(SPOOL), bytes).unwrap();
+    }
+
+    #[test]
+    fn a_description_that_outgrows_its_reserved_space_is_still_the_newest() {
+        let (folder, mut test) = (folder("grown"), experiment());
+        folder.reserve().unwrap();
+        let change = Change { epoch: 1, at_unix_s: 0.0, shares: Shares(vec![5_000, 5_000]), why: "a ramp".to_owned() };
+        for count in [1, 400] {
+            test.splits = vec![change.clone(); count];
+            folder.describe(&test).unwrap();
+            assert_eq!(folder.experiment().unwrap().splits.len(), count);
+        }
+        // The space stays taken.
+        assert_eq!(fs::metadata(folder.file(RESERVED)).unwrap().len(), RESERVED_BYTES);
+        fs::remove_dir_all(&folder.0).unwrap();
     }
 
     #[test]
