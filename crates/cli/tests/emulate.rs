@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
@@ -240,6 +240,45 @@ fn an_interrupt_leaves_nothing_and_ends_with_130() {
     let endless = Endless::start(bbrlab());
     endless.signal("INT");
     assert_eq!(endless.leaves_nothing(), Some(130));
+}
+
+#[test]
+fn an_interrupt_sent_to_a_command_without_rights_leaves_nothing() {
+    let tried = bbrlab_as_nobody().args(["emulate", "--", "true"]).output();
+    if !tried.as_ref().is_ok_and(|done| done.status.success()) {
+        println!("skipped: an_interrupt_sent_to_a_command_without_rights_leaves_nothing: {tried:?}");
+        return;
+    }
+    let endless = Endless::start(bbrlab_as_nobody());
+    endless.signal("INT");
+    assert_eq!(endless.leaves_nothing(), Some(130));
+}
+
+/// An interrupt from a terminal, in which `script` runs the command.
+#[test]
+fn a_command_that_survives_an_interrupt_ends_by_itself_with_or_without_rights() {
+    for command in [bbrlab(), bbrlab_as_nobody()] {
+        let words: Vec<&str> =
+            [command.get_program()].into_iter().chain(command.get_args()).filter_map(|word| word.to_str()).collect();
+        let emulate = format!("HOME=/ exec {} emulate --rtt 1ms --", words.join(" "));
+        let in_terminal = |what: &str| {
+            let mut script = Command::new("script");
+            script.args(["-qec", &format!("{emulate} sh -c '{what}'"), "/dev/null"]).stdin(Stdio::piped());
+            script.stdout(Stdio::piped()).spawn().unwrap()
+        };
+        if !in_terminal("exit").wait().unwrap().success() {
+            println!("skipped: {emulate}");
+            continue;
+        }
+        let mut endless = in_terminal("trap \"exit 7\" INT; echo ready; while :; do sleep 1; done");
+        let mut line = String::new();
+        // Open until the end: `script` writes there what the terminal echoes.
+        let mut output = BufReader::new(endless.stdout.take().unwrap());
+        output.read_line(&mut line).unwrap();
+        assert_eq!(line.trim(), "ready", "{emulate}");
+        endless.stdin.as_mut().unwrap().write_all(b"\x03").unwrap();
+        assert_eq!(endless.wait().unwrap().code(), Some(7), "{emulate}");
+    }
 }
 
 #[test]

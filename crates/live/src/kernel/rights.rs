@@ -5,11 +5,12 @@ use std::env;
 use std::fs;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::Command;
+use std::sync::atomic::{AtomicI32, Ordering};
 
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::prctl::set_pdeathsig;
-use nix::sys::signal::Signal;
-use nix::unistd::{getgid, getuid};
+use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, kill, sigaction};
+use nix::unistd::{Pid, getgid, getuid};
 
 use crate::{Error, Result};
 
@@ -17,6 +18,9 @@ use crate::{Error, Result};
 pub(super) const MARK: &str = "BBRLAB_IN_USER_NAMESPACE";
 const CAP_NET_ADMIN: u64 = 1 << 12;
 const CAP_SYS_ADMIN: u64 = 1 << 21;
+
+/// The program's process ID once it runs in a user namespace, for the signal handler.
+static INSIDE: AtomicI32 = AtomicI32::new(0);
 
 /// True if this process may create namespaces and devices.
 pub fn are_enough() -> bool {
@@ -58,6 +62,27 @@ pub fn obtain() -> Result<Option<i32>> {
     // holds a lock at this point, for the command has done nothing but read its arguments.
     unsafe { command.pre_exec(enter) };
     let refused = Error::NoUserNamespace;
-    let status = command.spawn().map_err(refused)?.wait().map_err(refused)?;
+    let mut inside = command.spawn().map_err(refused)?;
+    leave_interrupts_to(Pid::from_raw(inside.id().cast_signed()))?;
+    let status = inside.wait().map_err(refused)?;
     Ok(Some(status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))))
+}
+
+/// Survives the terminal's interrupts, which also reach the program inside, and passes others on to it.
+fn leave_interrupts_to(inside: Pid) -> Result<()> {
+    INSIDE.store(inside.as_raw(), Ordering::Relaxed);
+    let action = SigAction::new(SigHandler::SigAction(on_interrupt), SaFlags::SA_RESTART, SigSet::empty());
+    for number in [Signal::SIGINT, Signal::SIGQUIT] {
+        // SAFETY: the handler does nothing but an atomic load and `kill`.
+        unsafe { sigaction(number, &action) }.map_err(Error::call("signal"))?;
+    }
+    Ok(())
+}
+
+/// Passes on a signal that was sent to this process alone.
+extern "C" fn on_interrupt(number: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    // SAFETY: the kernel passes a valid `siginfo_t` to a handler that requested it.
+    if unsafe { (*info).si_code } != libc::SI_KERNEL {
+        let _ = kill(Pid::from_raw(INSIDE.load(Ordering::Relaxed)), Signal::try_from(number).ok());
+    }
 }
