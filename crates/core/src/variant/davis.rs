@@ -25,9 +25,9 @@ params! {
         /// Smallest step above the BDP.
         gain_min: Packets = 4, 1, 1000, "tcp_davis MIN_GAIN";
         /// Weight of a change of the BDP in the step.
-        reactivity: Gain = 32, 1, 2560, "tcp_davis REACTIVITY: 1/8";
+        reactivity: Gain = 32, 1, 2560, "tcp_davis REACTIVITY: 1/8; more than the sensitivity";
         /// The step where the BDP does not change.
-        sensitivity: Gain = 4, 1, 2560, "tcp_davis SENSITIVITY: 1/64";
+        sensitivity: Gain = 4, 1, 256, "tcp_davis SENSITIVITY: 1/64";
         /// Window of slow start in BDP.
         slow_start_gain: Gain = 384, 257, 2560, "tcp_davis: 1.5";
         /// RTTs of draining.
@@ -90,12 +90,12 @@ impl Davis {
         Self {
             p: *p,
             mss: u64::from(init.mss.max(1)),
-            cwnd: init.initial_cwnd.clamp(1, clamp),
+            cwnd: p.cwnd_min.min(clamp),
             cwnd_clamp: clamp,
             in_slow_start: true,
             phase: Phase::Gain1,
             phase_since_us: init.now.as_micros(),
-            bdp: 0,
+            bdp: p.cwnd_min.into(),
             last_bdp: 0,
             gain: u64::from(p.gain_min),
             last_rtt_us: rtt_us,
@@ -114,11 +114,17 @@ impl Davis {
     /// Handles one ACK. Its losses are ignored.
     #[inline(never)]
     pub fn on_ack(&mut self, ack: &Ack) {
+        self.advance(ack);
+        // After a time-out too.
+        self.set_cwnd(self.cwnd.into());
+    }
+
+    fn advance(&mut self, ack: &Ack) {
         let now_us = ack.now.as_micros();
         // Differs: tcp_davis treats an srtt in eighths of a µs as one in µs where an RTT is below a tick.
         if let Some(rtt_us) = ack.rs.rtt_us.or(ack.srtt.map(Span::as_micros)) {
             self.last_rtt_us = rtt_us.max(1);
-            if self.min_rtt_us == 0 || self.last_rtt_us <= self.min_rtt_us {
+            if self.min_rtt_us == 0 || self.last_rtt_us < self.min_rtt_us {
                 self.min_rtt_us = self.last_rtt_us;
                 self.min_rtt_at_us = now_us;
             }
@@ -171,8 +177,9 @@ impl Davis {
 
     /// Grows the window by half while the BDP grows; then the path is drained.
     fn slow_start(&mut self, bdp: u64) -> Phase {
+        self.bdp = bdp;
         if bdp > self.last_bdp {
-            (self.bdp, self.last_bdp) = (bdp, bdp);
+            self.last_bdp = bdp;
             self.set_cwnd(wide::mul_shr(bdp, u64::from(self.p.slow_start_gain), 8));
             return Phase::Gain1;
         }
@@ -182,10 +189,11 @@ impl Davis {
 
     /// The change of the BDP, plus a small share of it: α · BDP + β · last BDP, with α = 1 + R − S/R and β = S − α.
     fn next_gain(&self) -> u64 {
-        let (r, s) = (u64::from(self.p.reactivity), u64::from(self.p.sensitivity));
+        let s = u64::from(self.p.sensitivity);
+        let r = u64::from(self.p.reactivity).max(s + 1); // as the code corrects it: otherwise a falling BDP enlarges the step
         let min = wide::mul_shr(self.bdp, s, 8).max(u64::from(self.p.gain_min));
         // The same as α · (BDP − last BDP) + S · last BDP; a sum below zero is below the minimum anyway.
-        let (raised, lowered) = (256 + r, s * 256 / r.max(1));
+        let (raised, lowered) = (256 + r, s * 256 / r);
         let rest = wide::mul(self.last_bdp, s);
         let change = wide::mul(self.bdp.abs_diff(self.last_bdp), raised.abs_diff(lowered));
         let follow = if (raised >= lowered) == (self.bdp >= self.last_bdp) {
@@ -212,7 +220,7 @@ impl Davis {
         self.cwnd = packets.max(self.p.cwnd_min).min(self.cwnd_clamp);
     }
 
-    /// Applies the host's own rule for a time-out; the next phase sets the window again.
+    /// Applies the host's own rule for a time-out; the next ACK raises the window to its minimum.
     pub fn on_rto(&mut self, ack: &Ack, _first: bool) {
         let in_flight = if ack.in_flight > u64::from(u32::MAX) { u32::MAX } else { ack.in_flight as u32 };
         self.cwnd = in_flight.saturating_add(1).min(self.cwnd_clamp);
@@ -245,6 +253,13 @@ impl Davis {
     #[cfg(test)]
     pub(super) const fn cwnd(&self) -> u32 {
         self.cwnd
+    }
+
+    /// The step after the BDP has changed from `last` to `bdp`.
+    #[cfg(test)]
+    pub(super) fn step_after(mut self, last: u64, bdp: u64) -> u64 {
+        (self.last_bdp, self.bdp) = (last, bdp);
+        self.next_gain()
     }
 
     /// Rate for the size of bursts, and for hosts that pace every algorithm: never the limit.

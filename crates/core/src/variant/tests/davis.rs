@@ -115,22 +115,66 @@ fn the_path_is_drained_when_the_smallest_rtt_is_ten_seconds_old() {
 }
 
 #[test]
+fn equal_rtts_are_no_smaller_ones_so_the_path_is_drained_again() {
+    let mut pipe = Pipe::cycling();
+    let mut drains = 0;
+    while pipe.now_us < 45_000_000 {
+        pipe.until(State::ProbeBwUp);
+        while !matches!(pipe.flow.state(), State::ProbeBwCruise | State::Drain) {
+            pipe.tick();
+        }
+        drains += u32::from(pipe.flow.state() == State::Drain);
+    }
+    assert_eq!(drains, 4);
+}
+
+#[test]
+fn slow_start_leaves_the_last_bdp_measured() {
+    let mut pipe = Pipe::new();
+    let mut windows = Vec::new();
+    for rate in [10, 20, 15] {
+        // Two RTTs of the step, and one of measuring at this rate of packets per 10 ms.
+        for _ in 0..14 {
+            pipe.now_us += 10_000;
+            pipe.delivered += rate;
+            let mut ack = rtt_ack(pipe.now_us, RTT_US);
+            ack.delivered = pipe.delivered;
+            pipe.flow.on_ack(&ack);
+            windows.push(pipe.flow.cwnd());
+        }
+    }
+    pipe.until(State::ProbeBwCruise);
+    assert!((59..=61).contains(&pipe.flow.cwnd()), "15 packets in 10 ms, 60 in 40 ms: {} after {windows:?}", pipe.flow.cwnd());
+}
+
+#[test]
+fn a_falling_bdp_never_enlarges_the_step() {
+    let step = |reactivity: u32| {
+        let p = DavisParams { reactivity, sensitivity: 128, ..DavisParams::default() };
+        Davis::new(&p, &Init::new(Time::ZERO)).step_after(200, 100)
+    };
+    assert_eq!((step(1), step(129)), (step(129), 50));
+}
+
+#[test]
 fn losses_change_nothing_but_an_undo_ends_slow_start() {
     let mut pipe = Pipe::new();
     let mut ack = rtt_ack(1_000, RTT_US);
     ack.rs.losses = 5;
     ack.ca_state = CaState::Recovery;
     pipe.flow.on_ack(&ack);
-    assert_eq!((pipe.flow.cwnd(), pipe.flow.state()), (10, State::SlowStart));
+    assert_eq!((pipe.flow.cwnd(), pipe.flow.state()), (4, State::SlowStart));
     pipe.flow.on_undo(&ack);
     assert_eq!((pipe.flow.cwnd(), pipe.flow.state()), (4, State::Drain));
 }
 
 #[test]
-fn a_time_out_leaves_the_hosts_window_until_the_next_phase() {
+fn a_time_out_leaves_the_hosts_window_until_the_next_ack() {
     let mut pipe = Pipe::cycling();
     pipe.flow.on_rto(&Ack::default(), true);
     assert_eq!(pipe.flow.cwnd(), 1);
+    pipe.tick();
+    assert_eq!(pipe.flow.cwnd(), 4);
     pipe.until(State::ProbeBwUp);
     assert!(pipe.flow.cwnd() > 40);
 }
