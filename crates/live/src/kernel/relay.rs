@@ -9,6 +9,10 @@ use super::packet::{BufferPool, ECN, ECT_0, Packet, PlainAck, Shape};
 use super::self_check::CheckSamples;
 use crate::wire::{self, Tcp};
 
+/// Minimum number of flows whose last ACK is known. Ours: a flow that is hashed to the place of another one loses the count of
+/// one ACK.
+const LAST_ACKS: usize = 4_096;
+
 /// The path between two devices.
 pub type EmulatedPath = Path<Packet, Packet>;
 
@@ -52,8 +56,8 @@ pub struct Relay<O> {
     pub samples: CheckSamples,
     /// Current busy period of each direction's bottleneck.
     busy: [u32; 2],
-    /// The last ACK of each flow, where ACKs are held; the last entry is shared by all other traffic.
-    last_acks: Vec<Option<u32>>,
+    /// The last flow at each place, by its number modulo the length, and that flow's last ACK, where ACKs are held.
+    last_acks: Vec<Option<(u32, u32)>>,
     /// By direction: true if a queue filters ACKs.
     filters_acks: [bool; 2],
     sample: Option<Span>,
@@ -64,7 +68,7 @@ impl<O: Observer> Relay<O> {
     /// Creates an idle path for packets of devices with this MTU. Every `sample`, the observer gets the path.
     pub fn new(path: EmulatedPath, mtu: u32, sample: Option<Span>, observer: O) -> Self {
         Self {
-            last_acks: vec![None; path.forward.users().max(path.reverse.users())],
+            last_acks: vec![None; path.forward.users().max(path.reverse.users()).max(LAST_ACKS)],
             filters_acks: [&path.forward, &path.reverse].map(|way| way.links().iter().any(Link::filters_acks)),
             path,
             pool: BufferPool::new(mtu as usize),
@@ -175,12 +179,13 @@ impl<O: Observer> Relay<O> {
             return None;
         }
         let tcp: Tcp = wire::tcp(self.pool.ip(packet.buffer)).filter(|tcp| tcp.flags & wire::flag::SYN == 0)?;
-        let place = (packet.flow as usize).min(self.last_acks.len() - 1);
-        let step = tcp.ack.wrapping_sub(self.last_acks[place].unwrap_or(tcp.ack));
+        let place = packet.flow as usize % self.last_acks.len();
+        let last = self.last_acks[place].filter(|(flow, _)| *flow == packet.flow);
+        let step = tcp.ack.wrapping_sub(last.map_or(tcp.ack, |(_, ack)| ack));
         if step > u32::MAX / 2 {
             return Some(0); // an old ACK
         }
-        self.last_acks[place] = Some(tcp.ack);
+        self.last_acks[place] = Some((packet.flow, tcp.ack));
         Some(step.into())
     }
 

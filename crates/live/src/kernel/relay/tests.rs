@@ -271,3 +271,44 @@ fn marks_are_among_the_fates() {
     let fates = by_the_moment(&setup(codel), &traffic(1));
     assert!(fates.values().flatten().any(|(_, ce)| *ce));
 }
+
+/// Knows no flow beforehand, as `bbrlab emulate`.
+struct Hashes;
+
+impl Observer for Hashes {
+    fn flow_of(&mut self, _direction: usize, packet: &[u8]) -> u32 {
+        wire::flow_hash(packet)
+    }
+}
+
+/// ACKs of two connections by turns, far apart in their sequences.
+#[test]
+fn connections_without_a_number_acknowledge_bytes_of_their_own() {
+    let mut setup = setup("ack_aggregation = \"5ms\"");
+    setup.flows.clear();
+    let path = Path::new(&setup, FlowSharing { unknown_flows: true, per_flow_delay: false });
+    let mut relay = Relay::new(path, 1500, None, Hashes);
+    let acked = [(0, 1_000), (1, 9_000_000), (0, 3_000), (1, 9_004_000), (0, 3_500)].map(|(flow, id)| {
+        let sent = Sent { at: Time::ZERO, direction: LEFTWARD, flow, id, bytes: HEADERS };
+        let buffer = relay.pool.take(false).unwrap();
+        write_ip(&sent, relay.pool.space(buffer));
+        relay.pool.filled(buffer, VNET + HEADERS).unwrap();
+        let flow = Hashes.flow_of(LEFTWARD, relay.pool.ip(buffer));
+        let (wire, traffic_class) = (HEADERS as u32, 0);
+        let packet = Packet {
+            buffer,
+            flow,
+            wire,
+            busy: 0,
+            left_ns: 0,
+            line: 0,
+            segment: 0,
+            hop: 0,
+            traffic_class,
+            ce: false,
+            plain_ack: None,
+        };
+        relay.newly_acked(LEFTWARD, &packet)
+    });
+    assert_eq!(acked, [0, 0, 2_000, 4_000, 500].map(Some));
+}
