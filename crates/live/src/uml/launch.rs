@@ -2,9 +2,9 @@
 //! No file and no process is left behind.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use std::fs;
+use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -141,8 +141,11 @@ pub fn hz(kernel: &Path) -> Option<u32> {
 /// Prefix of an exchange directory's name, before its owner's process ID.
 const EXCHANGE: &str = "bbrlab-uml-";
 
-/// An exchange directory, removed on drop. It holds a command's environment: other users cannot open it.
-struct ExchangeDirectory(PathBuf);
+/// An exchange directory, locked while in use and removed on drop. It holds a command's environment: others cannot open it.
+struct ExchangeDirectory {
+    path: PathBuf,
+    _lock: File,
+}
 
 impl ExchangeDirectory {
     fn new() -> io::Result<Self> {
@@ -154,12 +157,13 @@ impl ExchangeDirectory {
         for n in 0..1000 {
             let path = base.join(format!("{EXCHANGE}{}-{n}", std::process::id()));
             match fs::DirBuilder::new().mode(0o700).create(&path) {
-                Ok(()) => {
-                    leftovers::remember(&path);
-                    return Ok(Self(path));
-                }
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
                 Err(error) => return Err(error),
+            }
+            if let Some(lock) = lock(&path) {
+                leftovers::remember(&path);
+                return Ok(Self { path, _lock: lock });
             }
         }
         Err(io::ErrorKind::AlreadyExists.into())
@@ -168,16 +172,37 @@ impl ExchangeDirectory {
 
 impl Drop for ExchangeDirectory {
     fn drop(&mut self) {
-        leftovers::remove(&self.0);
+        leftovers::remove(&self.path);
     }
 }
 
-/// Removes directories left by killed commands.
+/// Locks a new directory. `None`: another command took it for an orphan before it was locked.
+fn lock(path: &Path) -> Option<File> {
+    let directory = open_directory(path).ok()?;
+    let is_taken = matches!(directory.try_lock(), Err(TryLockError::WouldBlock));
+    let is_there = fs::metadata(path).is_ok_and(|now| directory.metadata().is_ok_and(|own| own.ino() == now.ino()));
+    (!is_taken && is_there).then_some(directory)
+}
+
+fn open_directory(path: &Path) -> io::Result<File> {
+    File::options().read(true).custom_flags(libc::O_DIRECTORY | libc::O_NOFOLLOW).open(path)
+}
+
+/// True for the rest of an exchange directory's name: its owner's process ID, and a number.
+fn is_number_pair(name: &str) -> bool {
+    name.split_once('-').is_some_and(|(owner, n)| owner.parse::<u32>().is_ok() && n.parse::<u32>().is_ok())
+}
+
+/// Removes directories left by killed commands. Their process IDs prove nothing: containers may share the directory.
 fn clear_orphans(base: &Path) {
     for entry in fs::read_dir(base).into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let owner = name.to_str().and_then(|name| name.strip_prefix(EXCHANGE)?.split('-').next()?.parse::<u32>().ok());
-        if owner.is_some_and(|owner| !Path::new(&format!("/proc/{owner}")).exists()) {
+        let is_exchange =
+            entry.file_name().to_str().and_then(|name| name.strip_prefix(EXCHANGE)).is_some_and(is_number_pair);
+        // The lock is held until it is removed.
+        if is_exchange
+            && let Ok(directory) = open_directory(&entry.path())
+            && directory.try_lock().is_ok()
+        {
             let _ = fs::remove_dir_all(entry.path());
         }
     }
@@ -208,12 +233,12 @@ pub struct UmlOutput {
 pub fn run(kernel: &Path, job: &str, setup: &Setup) -> Result<UmlOutput> {
     let fault = |what| move |source| Error::Exchange { what, source };
     let exchange = ExchangeDirectory::new().map_err(fault("directory of exchange"))?;
-    disk_space::for_exchange(&exchange.0)?;
-    fs::write(exchange.0.join(JOB), job).map_err(fault("job"))?;
-    packets::ask(&exchange.0, setup).map_err(fault("packets"))?;
+    disk_space::for_exchange(&exchange.path)?;
+    fs::write(exchange.path.join(JOB), job).map_err(fault("job"))?;
+    packets::ask(&exchange.path, setup).map_err(fault("packets"))?;
     let own = std::env::current_exe().map_err(fault("this command's own file"))?;
     let boot = Boot { writable: false, clock: Clock::Fixed, seed: setup.seed };
-    let mut child = start(kernel, &own, &exchange.0, boot)?;
+    let mut child = start(kernel, &own, &exchange.path, boot)?;
     let mut console = Vec::new();
     if let Some(mut stdout) = child.0.stdout.take() {
         // Ends when the kernel does.
@@ -223,7 +248,7 @@ pub fn run(kernel: &Path, job: &str, setup: &Setup) -> Result<UmlOutput> {
     match done(&exchange, kernel, &console)? {
         GuestOutput::Emulated(_) => Err(Error::OtherJob),
         GuestOutput::Ran { result, trace, release } => {
-            let packets = packets::take(&exchange.0, setup).map_err(fault("packets"))?;
+            let packets = packets::take(&exchange.path, setup).map_err(fault("packets"))?;
             let output = Output { result: *result, trace, packets };
             Ok(UmlOutput { output, release, hz: hz(kernel) })
         }
@@ -235,17 +260,17 @@ pub fn run(kernel: &Path, job: &str, setup: &Setup) -> Result<UmlOutput> {
 pub fn emulate(kernel: &Path, command: &CommandSpec, seed: u64) -> Result<EmulateOutput> {
     let fault = |what| move |source| Error::Exchange { what, source };
     let exchange = ExchangeDirectory::new().map_err(fault("directory of exchange"))?;
-    disk_space::for_exchange(&exchange.0)?;
+    disk_space::for_exchange(&exchange.path)?;
     let text = serde_json::to_vec(command).map_err(|source| Error::ExchangeJson { what: "command", source })?;
-    fs::write(exchange.0.join(COMMAND_FILE), text).map_err(fault("command"))?;
-    let mut streams = [Stream::new(&exchange.0, STDOUT), Stream::new(&exchange.0, STDERR)];
+    fs::write(exchange.path.join(COMMAND_FILE), text).map_err(fault("command"))?;
+    let mut streams = [Stream::new(&exchange.path, STDOUT), Stream::new(&exchange.path, STDERR)];
     for stream in &mut streams {
         stream.make().map_err(fault("streams"))?;
     }
     let own = std::env::current_exe().map_err(fault("this command's own file"))?;
     // A command may check certificates, whose dates must be valid.
     let clock = if command.real_time { Clock::Real } else { Clock::FromToday };
-    let mut child = start(kernel, &own, &exchange.0, Boot { writable: command.writable, clock, seed })?;
+    let mut child = start(kernel, &own, &exchange.path, Boot { writable: command.writable, clock, seed })?;
     let stdout = child.0.stdout.take();
     let console = thread::spawn(move || {
         let mut console = Vec::new();
@@ -274,7 +299,7 @@ pub fn emulate(kernel: &Path, command: &CommandSpec, seed: u64) -> Result<Emulat
 /// A file written by the guest for one output stream.
 struct Stream {
     path: PathBuf,
-    file: Option<fs::File>,
+    file: Option<File>,
 }
 
 impl Stream {
@@ -284,7 +309,7 @@ impl Stream {
 
     fn make(&mut self) -> io::Result<()> {
         fs::write(&self.path, [])?;
-        self.file = Some(fs::File::open(&self.path)?);
+        self.file = Some(File::open(&self.path)?);
         Ok(())
     }
 
@@ -299,9 +324,9 @@ impl Stream {
 
 /// Reads the guest's result.
 fn done(exchange: &ExchangeDirectory, kernel: &Path, console: &[u8]) -> Result<GuestOutput> {
-    let done = fs::read(exchange.0.join(DONE)).ok().filter(|text| !text.is_empty());
+    let done = fs::read(exchange.path.join(DONE)).ok().filter(|text| !text.is_empty());
     let Some(done) = done else {
-        disk_space::for_exchange(&exchange.0)?;
+        disk_space::for_exchange(&exchange.path)?;
         let said = String::from_utf8_lossy(console);
         if said.contains(NO_MEMORY) {
             return Err(Error::MemoryFull);
@@ -435,9 +460,28 @@ mod tests {
 
     #[test]
     fn an_exchange_directory_is_closed_to_other_users() {
-        use std::os::unix::fs::MetadataExt;
         let exchange = ExchangeDirectory::new().unwrap();
-        assert_eq!(fs::metadata(&exchange.0).unwrap().mode() & 0o7777, 0o700);
+        assert_eq!(fs::metadata(&exchange.path).unwrap().mode() & 0o7777, 0o700);
+    }
+
+    /// Containers that share a directory do not see each other's processes.
+    #[test]
+    fn only_a_directory_that_nobody_locks_is_an_orphan() {
+        let base = std::env::temp_dir().join(format!("bbrlab-orphans-{}", std::process::id()));
+        let [used, orphan, other] =
+            ["4294967295-0", "4294967295-1", "results-1"].map(|name| base.join(format!("{EXCHANGE}{name}")));
+        for path in [&used, &orphan, &other] {
+            fs::create_dir_all(path).unwrap();
+            fs::write(path.join(JOB), "").unwrap();
+        }
+        let held = File::open(&used).unwrap();
+        held.try_lock().unwrap();
+        clear_orphans(&base);
+        assert!(used.join(JOB).exists() && !orphan.exists());
+        drop(held);
+        clear_orphans(&base);
+        assert!(!used.exists() && other.exists());
+        fs::remove_dir_all(base).unwrap();
     }
 
     #[test]
