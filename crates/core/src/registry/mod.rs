@@ -299,7 +299,7 @@ declare::algorithms! {
     #[cfg(feature = "variants")]
     AcdOnce(VariantParams) {
         name: "acd-once",
-        summary: "the same with one halving per recovery; a reconstruction",
+        summary: "acd-linux with one halving per recovery; a reconstruction",
         source: "Mahmud et al. 2020; ours",
         defaults: VariantParams::new(VariantName::AcdOnce),
         specs: VariantName::AcdOnce.specs(),
