@@ -64,9 +64,11 @@ fn cgroups() -> Ability {
 }
 
 fn jit() -> Ability {
-    let is_on = fs::read_to_string("/proc/sys/net/core/bpf_jit_enable").map(|text| text.trim() != "0");
+    // Only the first network namespace has the file.
+    let setting = fs::read_to_string("/proc/sys/net/core/bpf_jit_enable").ok();
     let remedy = "algorithms in BPF need the JIT; as root: sysctl net.core.bpf_jit_enable=1";
-    part("load: JIT", is_on.unwrap_or(false), "on", remedy)
+    let shown = if setting.is_some() { "on" } else { "not visible in this network namespace" };
+    part("load: JIT", setting.is_none_or(|text| text.trim() != "0"), shown, remedy)
 }
 
 #[cfg(not(feature = "load"))]

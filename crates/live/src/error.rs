@@ -127,7 +127,7 @@ pub enum Error {
         source: io::Error,
     },
     /// The kernel has no TUN devices.
-    #[error("/dev/net/tun: {0}; load the kernel's tun module, or use --on sim")]
+    #[error("/dev/net/tun: {0}; `bbrlab doctor` names the remedy, or use --on sim")]
     NoTun(#[source] io::Error),
     /// The trial's connection has another congestion control.
     #[error("the connection had {0}")]

@@ -2,8 +2,8 @@
 //! It reads /proc, /sys and /dev, and changes nothing.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use std::fs;
 use std::path::Path;
+use std::{fs, io};
 
 use bbrlab_host::ability::{self, Ability};
 use bbrlab_host::enable::Machine;
@@ -112,13 +112,12 @@ fn backend(backend: Backend) -> Fact {
                 format!("{}{hz}: {}", backend.info().summary, kernel.display())
             })
             .map_err(|error| error.to_string()),
-        Backend::Kernel if !Path::new("/dev/net/tun").exists() => {
-            Err("no /dev/net/tun; load the tun module".to_owned())
-        }
-        Backend::Kernel if rights::are_enough() => Ok("this host's TCP behind an emulated link".to_owned()),
-        Backend::Kernel => {
-            Ok("this host's TCP behind an emulated link, in a user namespace if one is permitted (below)".to_owned())
-        }
+        Backend::Kernel => can_open_tun().map(|()| match rights::are_enough() {
+            true => "this host's TCP behind an emulated link".to_owned(),
+            false => {
+                "this host's TCP behind an emulated link, in a user namespace if one is permitted (below)".to_owned()
+            }
+        }),
         Backend::Quic(_) if cfg!(feature = "quic") => Ok(backend.info().summary.to_owned()),
         Backend::Quic(_) => Err("not in this build; `make build` includes it".to_owned()),
     };
@@ -250,15 +249,22 @@ fn network_namespaces() -> Vec<Fact> {
     }]
 }
 
+/// Opens the TUN device for reading and writing, which changes nothing; an error names the remedy.
+fn can_open_tun() -> Result<(), String> {
+    match fs::File::options().read(true).write(true).open("/dev/net/tun") {
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Err("/dev/net/tun is missing; as root: modprobe tun, or give the container --device /dev/net/tun"
+                .to_owned())
+        }
+        Err(error) => Err(format!("/dev/net/tun: {error}; as root: chmod 666 /dev/net/tun")),
+    }
+}
+
 fn tun() -> Vec<Fact> {
-    vec![if Path::new("/dev/net/tun").exists() {
-        fact(Support::Yes, "TUN device", "/dev/net/tun exists".to_owned())
-    } else {
-        fact(
-            Support::No,
-            "TUN device",
-            "/dev/net/tun is missing; as root: modprobe tun, or give the container --device /dev/net/tun".to_owned(),
-        )
+    vec![match can_open_tun() {
+        Ok(()) => fact(Support::Yes, "TUN device", "/dev/net/tun can be opened".to_owned()),
+        Err(why) => fact(Support::No, "TUN device", why),
     }]
 }
 

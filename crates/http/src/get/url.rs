@@ -25,6 +25,11 @@ impl Url {
         if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
             return Err(fault("names and passwords are not sent; leave them out"));
         }
+        // The parser accepts any text after the colon.
+        let has_port = uri.authority().is_some_and(|authority| authority.as_str().len() > authority.host().len());
+        if has_port && uri.port_u16().is_none_or(|port| port == 0) {
+            return Err(fault("a port is a number from 1 to 65535"));
+        }
         Ok(Self { text: text.to_owned(), uri })
     }
 
@@ -70,6 +75,20 @@ impl Url {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_port_that_is_none_is_refused() {
+        for (text, port) in
+            [("http://h/", 80), ("https://h/", 443), ("http://[::1]/", 80), ("http://[::1]:8080/", 8080)]
+        {
+            assert_eq!(Url::parse(text).unwrap().port(), port, "{text}");
+        }
+        for text in
+            ["http://h:99999/", "https://h:80x/", "http://h:-1/", "http://h:/", "http://h:0/", "http://[::1]:99999/"]
+        {
+            assert!(Url::parse(text).unwrap_err().to_string().contains("1 to 65535"), "{text}");
+        }
+    }
 
     #[test]
     fn a_url_names_its_file_and_nothing_elsewhere() {

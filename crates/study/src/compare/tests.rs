@@ -143,7 +143,8 @@ fn a_transfer_that_does_not_end_is_not_left_out() {
         all
     };
     for missing in [0, 2, 8] {
-        let found = Comparison::new(vec![side("cubic", &[("", times(0))]), side("bbr3", &[("", times(missing))])]).unwrap();
+        let found =
+            Comparison::new(vec![side("cubic", &[("", times(0))]), side("bbr3", &[("", times(missing))])]).unwrap();
         let expected = if missing == 0 { Outcome::NoDifference } else { Outcome::Incomplete };
         let time = of(&found, "fct_s");
         assert_eq!((time.missing, time.outcome), (missing, expected));

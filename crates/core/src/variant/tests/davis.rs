@@ -144,7 +144,11 @@ fn slow_start_leaves_the_last_bdp_measured() {
         }
     }
     pipe.until(State::ProbeBwCruise);
-    assert!((59..=61).contains(&pipe.flow.cwnd()), "15 packets in 10 ms, 60 in 40 ms: {} after {windows:?}", pipe.flow.cwnd());
+    assert!(
+        (59..=61).contains(&pipe.flow.cwnd()),
+        "15 packets in 10 ms, 60 in 40 ms: {} after {windows:?}",
+        pipe.flow.cwnd()
+    );
 }
 
 #[test]

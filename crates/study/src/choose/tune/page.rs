@@ -194,7 +194,7 @@ fn term_by_term(tuned: &Tuned) -> String {
         tuned.against.iter().filter(|one| one.flow != "cubic").map(|one| one.flow.as_str()).collect();
     if dominates(tuned) {
         return format!(
-            "On unseen paths it is worse than {} in no term by more than {} points, and better than each in at least one.",
+            "On unseen paths it is worse than {} in no term by certainly more than {} points, and better than each in at least one.",
             names.join(" and "),
             points(SAME)
         );
@@ -205,7 +205,7 @@ fn term_by_term(tuned: &Tuned) -> String {
         .filter(|one| one.flow != "cubic")
         .map(|one| {
             let list = |terms: &[&str]| match terms {
-                [] => format!("nothing by more than {} points", points(SAME)),
+                [] => format!("nothing by certainly more than {} points", points(SAME)),
                 terms => terms.join(", "),
             };
             format!("against {}: better in {}, worse in {}", one.flow, list(&one.better), list(&one.worse))
