@@ -115,7 +115,7 @@ fn shown(tuned: &Tuned, has_rivals: bool) -> String {
     if let Some(warning) = warning(has_rivals) {
         let _ = writeln!(text, "{warning}\n");
     }
-    let head: Vec<&str> = ["on unseen paths"].into_iter().chain(TERMS).chain(["worth"]).collect();
+    let head: Vec<&str> = ["on unseen paths"].into_iter().chain(TERMS).chain(["score"]).collect();
     let align: Vec<Align> = (0..head.len()).map(|nth| if nth == 0 { Align::Left } else { Align::Right }).collect();
     text += &aligned(&head, &align, rows(tuned));
     text.push('\n');

@@ -260,7 +260,7 @@ impl<R: Rules> Bbr3<R> {
         self.start_probe_bw_refill(ack.delivered, up_rounds, cause);
     }
 
-    /// Ages the maximum of bandwidth in a cycle that the next probe or ProbeRTT ends before the round after its own probe.
+    /// Ages the maximum of bandwidth if the cycle ends before the round after its probe.
     // Decision: test case 16 expects the maximum to fall after two cycles. The pseudo-code, and Linux, would keep it for ever on a
     // path of a packet, and where a queue makes rounds so long that ProbeRTT interrupts every probe.
     pub(super) fn end_cycle_early(&mut self, ack: &Ack) {

@@ -115,7 +115,7 @@ impl Answer<'_> {
                     "On unseen paths",
                     format!("The setting: {}", tuned.flow),
                     vec![points(0, 1), points(0, 2)],
-                    Table { columns: heads("algorithm", &["worth"]), rows: rows(tuned) },
+                    Table { columns: heads("algorithm", &["score"]), rows: rows(tuned) },
                 ),
                 section(
                     "gain",
@@ -129,7 +129,7 @@ impl Answer<'_> {
                     "The settings of the front",
                     "On the paths of the search; no setting is better than another in every term.".to_owned(),
                     Vec::new(),
-                    Table { columns: heads("setting", &["worth"]), rows: tuned.front.iter().map(front).collect() },
+                    Table { columns: heads("setting", &["score"]), rows: tuned.front.iter().map(front).collect() },
                 ),
             ],
             ..Report::default()
