@@ -518,6 +518,7 @@ mod tests {
 
     #[test]
     fn an_interval_without_an_end_has_no_rounds() {
+        assert_eq!(value("R.flow(0).rounds_in(\"drain\", 0, 4)"), 1.0);
         assert!(value("R.flow(0).rounds_in(\"drain\", 0, R.flow(0).first_above(\"rtt_ms\", 1000, 0))").is_nan());
     }
 

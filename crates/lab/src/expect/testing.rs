@@ -11,7 +11,7 @@ use bbrlab_sim::link::Buffer;
 use bbrlab_sim::record::Output;
 use bbrlab_sim::record::packets::Packets;
 use bbrlab_sim::record::result::{Bottleneck, Distribution, FlowResult, Group, Model, RunResult, SCHEMA};
-use bbrlab_sim::record::trace::{FlowTrace, LinkTrace, Trace};
+use bbrlab_sim::record::trace::{FlowTrace, LinkTrace, ModelSample, Trace};
 use bbrlab_sim::setup::{FlowSetup, Setup};
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -45,7 +45,7 @@ fn flow_trace(bytes_per_sample: u64, states: Vec<(Time, State)>) -> FlowTrace {
         retransmitted: grown(bytes_per_sample / 20 / 1448),
         states,
         rtt_samples: Vec::new(),
-        internals: Vec::new(),
+        internals: (0..9).map(|round| ModelSample { round: f64::from(round), ..ModelSample::UNKNOWN }).collect(),
     }
 }
 
