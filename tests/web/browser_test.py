@@ -35,7 +35,7 @@ is_strict = False
 BBRLAB = os.environ.get("BBRLAB", str(ROOT / "target/debug/bbrlab"))
 WIDE, PHONE = (1400, 1000), (390, 844)
 BUSY = "rate=50mbit&rtt=40ms&buffer=4bdp&duration=30s&flow=bbr3&flow=cubic@1s&flow=bbr1@2s"
-SITUATIONS, CASES = 14 + 7, 11
+SITUATIONS, CASES = 14 + 7, 10
 LESSONS = 10
 # A page's own keys of WebDriver.
 RIGHT, TAB, SPACE = "\ue014", "\ue004", " "
