@@ -111,7 +111,8 @@ def test_read_gives_the_axes_that_are_directories(tmp_path):
     base = {"rate": "10mbit", "duration": "1s"}
     bbrlab.sweep(base, vary={"rtt": ["10ms", "40ms"], "flow": ["bbr3"]}, out=tmp_path, partition=("rtt", "flow"))
     table = bbrlab.read(tmp_path)
-    assert sorted(zip(table["axis_rtt"].to_pylist(), table["axis_flow"].to_pylist(), strict=True)) == [("10ms", "bbr3"), ("40ms", "bbr3")]
+    axes = zip(table["axis_rtt"].to_pylist(), table["axis_flow"].to_pylist(), strict=True)
+    assert sorted(axes) == [("10ms", "bbr3"), ("40ms", "bbr3")]
 
 
 def test_an_error_leaves_no_batch_waiting(monkeypatch):
