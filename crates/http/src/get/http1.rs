@@ -5,7 +5,6 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 
-use bbrlab_live::clock::Stopwatch;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Empty};
 use hyper::body::Incoming;
@@ -24,7 +23,6 @@ pub struct Connection {
     requests: SendRequest<Empty<Bytes>>,
     socket: OwnedFd,
     cc: String,
-    since: Stopwatch,
 }
 
 impl Connection {
@@ -35,7 +33,6 @@ impl Connection {
         if let Some(cc) = cc {
             tcp::control(&socket, "--cc", cc)?;
         }
-        let since = Stopwatch::start();
         let stream = socket.connect(to).await.map_err(|error| match error.kind() {
             io::ErrorKind::ConnectionRefused => Error::Refused,
             _ => Error::Socket(error),
@@ -44,7 +41,7 @@ impl Connection {
         let cc = tcp::controlled(&socket);
         let (requests, connection) = handshake(TokioIo::new(stream)).await.map_err(plain)?;
         tokio::spawn(connection); // the request notices its end
-        Ok(Self { requests, socket, cc, since })
+        Ok(Self { requests, socket, cc })
     }
 
     /// Sends a request, and waits for the head of the response.
@@ -64,11 +61,6 @@ impl Connection {
 
     pub fn cc(&self) -> &str {
         &self.cc
-    }
-
-    /// Time since the first packet.
-    pub fn since(&self) -> Stopwatch {
-        self.since
     }
 
     /// RTT as measured at this end.

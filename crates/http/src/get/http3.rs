@@ -6,7 +6,6 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bbrlab_live::clock::Stopwatch;
 use bbrlab_quic::s2n::Named;
 use bytes::{Buf, Bytes};
 use h3::client::{RequestStream, SendRequest};
@@ -49,7 +48,6 @@ pub struct Connection {
     watched: Arc<ConnectionStats>,
     endpoint: Client,
     cc: String,
-    since: Stopwatch,
 }
 
 impl Connection {
@@ -66,7 +64,6 @@ impl Connection {
         let (tls, trust) = trust.tls().map_err(Error::Tls)?;
         let endpoint = endpoint(to, tls, cc, patience, logs)?;
         let connect = Connect::new(to).with_server_name(url.host());
-        let since = Stopwatch::start();
         let connection = endpoint
             .connect(connect)
             .await
@@ -76,7 +73,7 @@ impl Connection {
             handle.query_event_context(Arc::<ConnectionStats>::clone).map_err(|error| Error::Stack(error.into()))?;
         let (mut driver, requests) = h3::client::new(tachyon_quic::Connection::new(connection)).await.map_err(ended)?;
         tokio::spawn(async move { drop(poll_fn(|context| driver.poll_close(context)).await) });
-        Ok(Self { requests, handle, watched, endpoint, cc: cc.to_owned(), since })
+        Ok(Self { requests, handle, watched, endpoint, cc: cc.to_owned() })
     }
 
     /// Sends a request, and waits for the head of the response.
@@ -86,11 +83,6 @@ impl Connection {
 
     pub fn cc(&self) -> &str {
         &self.cc
-    }
-
-    /// Time since the first packet.
-    pub fn since(&self) -> Stopwatch {
-        self.since
     }
 
     /// RTT as measured at this end.

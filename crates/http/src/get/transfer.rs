@@ -108,13 +108,6 @@ impl Connection {
         }
     }
 
-    fn since(&self) -> Stopwatch {
-        match self {
-            Self::Tcp(connection) => connection.since(),
-            Self::Quic(connection) => connection.since(),
-        }
-    }
-
     fn rtt(&self) -> Rtt {
         match self {
             Self::Tcp(connection) => connection.rtt(),
@@ -157,8 +150,8 @@ pub async fn fetch(
     progress: &dyn Progress,
 ) -> Result<FinishedDownload> {
     let fault = |error| Error::Transfer { url: url.text().to_owned(), source: Box::new(error) };
+    let watch = Stopwatch::start();
     let mut connection = Connection::open(url, settings).await.map_err(fault)?;
-    let watch = connection.since();
     let connect_s = watch.seconds();
     let request = request(url)?;
     let answer = timeout(settings.patience, connection.ask(request)).await;
