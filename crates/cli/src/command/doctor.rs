@@ -257,7 +257,10 @@ fn can_open_tun() -> Result<(), String> {
             Err("/dev/net/tun is missing; as root: modprobe tun, or give the container --device /dev/net/tun"
                 .to_owned())
         }
-        Err(error) => Err(format!("/dev/net/tun: {error}; as root: chmod 666 /dev/net/tun")),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            Err(format!("/dev/net/tun: {error}; as root: chmod 666 /dev/net/tun"))
+        }
+        Err(error) => Err(format!("/dev/net/tun: {error}; as root: modprobe tun")),
     }
 }
 
