@@ -43,19 +43,38 @@ pub struct AckContext<'a> {
 pub enum Shrink {
     /// Keeps the volume in flight: BBRv1's packet conservation.
     Conserve,
-    /// Halves the window, with this share of a BDP (1/256) as upper bound.
+    /// Halves the window, with a share of the BDP as upper bound.
     Halve {
         /// The bound, in 1/256 of a BDP.
         max: u32,
+        /// Halves the volume in flight plus the volume just acknowledged, if that is more than the window.
+        conserved: bool,
     },
     /// Leaves it unchanged.
     Hold,
+}
+
+/// BBRv1 implementation from which a variant's authors started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Base {
+    /// Linux 6.12.
+    Linux6_12,
+    /// Linux 4.14: an RTT equal to RTprop or from a delayed ACK renews it, and every window of ProbeBW has two packets more.
+    Linux4_14,
+    /// ns-3: RTprop as in Linux 4.14; a send quantum is one packet, and windows are not rounded.
+    Ns3,
 }
 
 /// Rules that a variant may replace. Each method's default is BBRv1's rule.
 pub trait Hooks: Clone {
     /// Discards everything measured, since the path has changed.
     fn restart(&mut self);
+
+    /// Implementation whose rules apply where versions of BBRv1 differ.
+    #[inline]
+    fn base(&self) -> Base {
+        Base::Linux6_12
+    }
 
     /// Takes data that the rate sample lacks from the sampler, which has just made the next ACK's sample.
     #[inline]
@@ -93,6 +112,10 @@ pub trait Hooks: Clone {
         expired
     }
 
+    /// Handles a change of the mode.
+    #[inline]
+    fn enter_mode(&mut self) {}
+
     /// Handles the start of ProbeRTT.
     #[inline]
     fn enter_probe_rtt(&mut self, _ack: &Ack) {}
@@ -101,6 +124,18 @@ pub trait Hooks: Clone {
     #[inline]
     fn is_drained(&mut self, _seen: &AckContext<'_>) -> Option<bool> {
         None
+    }
+
+    /// True if the window returns to its value before ProbeRTT.
+    #[inline]
+    fn restores_after_probe_rtt(&self) -> bool {
+        true
+    }
+
+    /// Gain of the window, 1/256.
+    #[inline]
+    fn cwnd_gain(&self, gain: u32) -> u32 {
+        gain
     }
 
     /// Pacing gain of ProbeRTT, 1/256.

@@ -1,7 +1,7 @@
 //! BBRv1's RTprop filter, and ProbeRTT, which keeps it accurate.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use super::hooks::{AckContext, Hooks};
+use super::hooks::{AckContext, Base, Hooks};
 use super::{Bbr1, Mode};
 use crate::event::Ack;
 use crate::shared::last_moment_of;
@@ -48,7 +48,10 @@ impl<V: Hooks> Bbr1<V> {
             let of_part = self.part.min_rtt(ack.now.as_micros(), rtt_us);
             let is_new = match of_part {
                 Some(min) => rtt_us <= min,
-                None => self.min_rtt_us.is_none_or(|min| rtt_us < min) || (expired && !ack.rs.is_ack_delayed),
+                None if self.part.base() == Base::Linux6_12 => {
+                    self.min_rtt_us.is_none_or(|min| rtt_us < min) || (expired && !ack.rs.is_ack_delayed)
+                }
+                None => expired || self.min_rtt_us.is_none_or(|min| rtt_us <= min),
             };
             if is_new {
                 self.stamp_min_rtt(self.tick(ack.now, ack.tick));
@@ -61,6 +64,7 @@ impl<V: Hooks> Bbr1<V> {
             // As in the kernel, the mode comes first, so that a window saved in recovery is kept if it is larger.
             self.mode = Mode::ProbeRtt { done_at: None, round_done: false };
             self.cause = if expired { Cause::MinRttExpired } else { Cause::Queue };
+            self.part.enter_mode();
             self.part.enter_probe_rtt(ack);
             self.save_cwnd();
         }
@@ -71,9 +75,7 @@ impl<V: Hooks> Bbr1<V> {
                 None => self.hold_probe_rtt(ack, tick),
                 Some(false) => {}
                 Some(true) => {
-                    self.stamp_min_rtt(tick);
-                    self.cwnd = self.cwnd.max(self.prior_cwnd);
-                    self.leave_probe_rtt(ack.delivered_time_us);
+                    self.finish_probe_rtt(tick, ack.delivered_time_us);
                 }
             }
         }
@@ -129,8 +131,14 @@ impl<V: Hooks> Bbr1<V> {
         if tick <= done_at {
             return;
         }
+        self.finish_probe_rtt(tick, delivered_time_us);
+    }
+
+    fn finish_probe_rtt(&mut self, tick: u64, delivered_time_us: u64) {
         self.stamp_min_rtt(tick);
-        self.cwnd = self.cwnd.max(self.prior_cwnd);
+        if self.part.restores_after_probe_rtt() {
+            self.cwnd = self.cwnd.max(self.prior_cwnd);
+        }
         self.leave_probe_rtt(delivered_time_us);
     }
 }

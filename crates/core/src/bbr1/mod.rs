@@ -25,7 +25,7 @@ use aggregation::Aggregation;
 use bandwidth::LongTerm;
 
 #[cfg(feature = "variants")]
-pub(crate) use hooks::{AckContext, NewRate, Shrink};
+pub(crate) use hooks::{AckContext, Base, NewRate, Shrink};
 pub(crate) use hooks::{Hooks, HooksInit, NoHooks};
 #[cfg(feature = "unstable-internals")]
 pub use internals::Bbr1Internals;
@@ -192,7 +192,7 @@ impl<V: Hooks> Bbr1<V> {
             p, mss, cwnd_clamp, mode, cwnd, pacing_rate, max_pacing_rate, pacing_gain, cwnd_gain, rounds, max_bw, lt, full_bw, full_bw_reached,
             min_rtt_us, min_rtt_tick, min_rtt_window_ticks, min_rtt_until, has_seen_rtt, idle_restart, prior_cwnd, prev_ca_state,
             packet_conservation, aggregation, unknown_path_cwnd, cause, ssthresh, mark_app_limited, draft_quantum,
-            plan, rng, part: _,
+            plan, rng, part,
         } = self;
         *p = *params;
         *mss = u64::from(init.mss.max(1));
@@ -209,6 +209,9 @@ impl<V: Hooks> Bbr1<V> {
         (*full_bw, *full_bw_reached) = (FullPipe::EMPTY, false);
         // Linux `tcp_min_rtt`: the handshake's sample counts like any other.
         *min_rtt_us = init.min_rtt.or(init.srtt).map(|rtt| rtt.as_micros().max(1));
+        if let Some(rtt_us) = *min_rtt_us {
+            part.min_rtt(init.now.as_micros(), rtt_us);
+        }
         (*min_rtt_tick, *min_rtt_window_ticks, *min_rtt_until, *has_seen_rtt) = (0, 0, Time::ZERO, false);
         (*idle_restart, *packet_conservation, *mark_app_limited) = (false, false, false);
         (*prior_cwnd, *prev_ca_state) = (0, CaState::Open);
@@ -321,11 +324,11 @@ impl<V: Hooks> Bbr1<V> {
                 let bw = self.bw();
                 self.set_pacing_rate(bw, UNIT, start.srtt);
             }
-            Mode::ProbeRtt { .. } => {
+            Mode::ProbeRtt { .. } if self.part.base() == hooks::Base::Linux6_12 => {
                 let tick = self.tick(start.now, start.tick);
                 self.check_probe_rtt_done(tick, start.delivered_time_us);
             }
-            Mode::Startup | Mode::Drain => {}
+            Mode::Startup | Mode::Drain | Mode::ProbeRtt { .. } => {}
         }
     }
 
@@ -447,6 +450,7 @@ impl<V: Hooks> Bbr1<V> {
     fn check_drain(&mut self, ack: &Ack) {
         if self.mode == Mode::Startup && self.full_bw_reached {
             self.mode = Mode::Drain;
+            self.part.enter_mode();
             self.cause = Cause::Plateau;
             self.ssthresh = u32::try_from(self.inflight(self.path_bw(), UNIT)).unwrap_or(u32::MAX);
         }
@@ -463,6 +467,7 @@ impl<V: Hooks> Bbr1<V> {
     fn enter_probe_bw(&mut self, delivered_time_us: u64) {
         let drawn = CYCLE_LEN - 1 - self.rng.below(CYCLE_RAND) as u8;
         self.mode = Mode::ProbeBw { phase: (drawn + 1) % CYCLE_LEN, since_us: delivered_time_us };
+        self.part.enter_mode();
     }
 
     // spec: Linux bbr_reset_mode
@@ -472,6 +477,7 @@ impl<V: Hooks> Bbr1<V> {
             self.enter_probe_bw(delivered_time_us);
         } else {
             self.mode = Mode::Startup;
+            self.part.enter_mode();
         }
     }
 
@@ -480,14 +486,15 @@ impl<V: Hooks> Bbr1<V> {
         // Tested first, because most ACKs arrive in this state.
         if let Mode::ProbeBw { phase, .. } = self.mode {
             self.pacing_gain = if self.lt.in_use() { UNIT } else { self.phase_gain(phase) };
-            self.cwnd_gain = self.p.cwnd_gain;
+            self.cwnd_gain = self.part.cwnd_gain(self.p.cwnd_gain);
             return;
         }
-        (self.pacing_gain, self.cwnd_gain) = match self.mode {
+        let (pacing_gain, cwnd_gain) = match self.mode {
             Mode::Startup => (self.p.pacing_gain_startup, self.p.cwnd_gain_startup),
             Mode::Drain => (self.p.pacing_gain_drain, self.p.cwnd_gain_startup),
             Mode::ProbeBw { .. } | Mode::ProbeRtt { .. } => (self.part.probe_rtt_pacing_gain(), UNIT),
         };
+        (self.pacing_gain, self.cwnd_gain) = (pacing_gain, self.part.cwnd_gain(cwnd_gain));
     }
 }
 

@@ -1,7 +1,7 @@
 //! BBRv1's outputs: pacing rate, quantisation budget, congestion window, and the effect of recovery on it.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use super::hooks::{Hooks, Shrink};
+use super::hooks::{Base, Hooks, Shrink};
 use super::{BW_UNIT, Bbr1, DEFAULT_RTT_US, Mode, OutputCache, UNIT};
 use crate::event::{Ack, CaState};
 use crate::units::{MICROS_PER_SEC, Span};
@@ -96,11 +96,18 @@ impl<V: Hooks> Bbr1<V> {
 
     /// Adds room for the bursts that host, NIC and receiver make of packets.
     // spec: Linux bbr_quantization_budget
-    pub(super) fn quantization_budget(&self, cwnd: u64) -> u64 {
-        let mut cwnd = cwnd.saturating_add(u64::from(self.p.quantization) * self.tso_segs_goal());
-        if self.p.quantization > 0 {
+    pub(super) fn quantization_budget(&self, cwnd: u64, gain: u32) -> u64 {
+        let quanta = u64::from(self.p.quantization);
+        let (quantum, is_raised) = match (self.part.base(), self.mode) {
+            (Base::Ns3, _) => return cwnd.saturating_add(quanta),
+            (Base::Linux6_12, Mode::ProbeBw { phase, .. }) => (self.tso_segs_goal(), phase == 0),
+            (Base::Linux4_14, Mode::ProbeBw { .. }) => (self.tso_segs_goal(), gain > UNIT),
+            _ => (self.tso_segs_goal(), false),
+        };
+        let mut cwnd = cwnd.saturating_add(quanta * quantum);
+        if quanta > 0 {
             cwnd = cwnd.saturating_add(1) & !1; // an even window suits delayed ACKs of two packets
-            if matches!(self.mode, Mode::ProbeBw { phase: 0, .. }) {
+            if is_raised {
                 cwnd = cwnd.saturating_add(2); // so that probing raises even a tiny window
             }
         }
@@ -109,7 +116,7 @@ impl<V: Hooks> Bbr1<V> {
 
     // spec: Linux bbr_inflight
     pub(super) fn inflight(&self, bw: u64, gain: u32) -> u64 {
-        self.quantization_budget(self.bdp(bw, gain))
+        self.quantization_budget(self.bdp(bw, gain), gain)
     }
 
     /// Returns the packets that will still be in the network when the next one leaves the pacer.
@@ -140,7 +147,7 @@ impl<V: Hooks> Bbr1<V> {
     /// The window towards which ACKs move the present one.
     pub(super) fn cwnd_target(&self, bw: u64) -> u32 {
         let target = self.bdp(bw, self.cwnd_gain).saturating_add(self.ack_aggregation_cwnd());
-        self.quantization_budget(target).min(u64::from(u32::MAX)) as u32
+        self.quantization_budget(target, self.cwnd_gain).min(u64::from(u32::MAX)) as u32
     }
 
     /// All inputs of the pacing rate and of that target, the rate itself included.
@@ -227,9 +234,10 @@ impl<V: Hooks> Bbr1<V> {
         }
         match self.part.shrink() {
             Shrink::Conserve => self.cwnd = self.cwnd.max(conserved),
-            Shrink::Halve { max } => {
+            Shrink::Halve { max, conserved: also } => {
                 let max = u32::try_from(self.inflight(self.bw(), max)).unwrap_or(u32::MAX);
-                self.cwnd = (self.cwnd / 2).min(max).max(self.p.cwnd_min);
+                let volume = if also { self.cwnd.max(conserved) } else { self.cwnd };
+                self.cwnd = (volume / 2).min(max).max(self.p.cwnd_min);
             }
             Shrink::Hold => {}
         }

@@ -2,7 +2,7 @@
 //! Spec: Mahmud, Kim, Lubna, Cho, Electronics 9(1) 2020, 136; the rules of its public Linux and ns-3 code, in our words.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use crate::bbr1::{AckContext, Bbr1Params, Hooks, HooksInit, Shrink};
+use crate::bbr1::{AckContext, Base, Bbr1Params, Hooks, HooksInit, Shrink, UNIT};
 use crate::event::CaState;
 use crate::params::{Change, ParamSpec, edition, params};
 use crate::wide;
@@ -24,6 +24,14 @@ params! {
         every_ack: Switch = 1, 0, 1, "BBR-ACD for Linux 4.14";
         /// Maximum window after a halving, in BDP.
         window_gain: Gain = 256, 64, 2560, "BBR-ACD for Linux 4.14";
+        /// What is halved is at least the volume in flight plus the volume just acknowledged.
+        halve_in_flight: Switch = 0, 0, 1, "BBR-ACD for Linux 4.14";
+        /// After a reduction the gain of the window is 1 until the mode changes.
+        keep_gain: Switch = 0, 0, 1, "BBR-ACD for Linux 4.14";
+        /// The window returns after ProbeRTT.
+        restore_window: Switch = 0, 0, 1, "BBR-ACD for Linux 4.14: nothing reads its restore_cwnd";
+        /// Windows and RTprop as in ns-3's BBRv1; off: as in Linux 4.14.
+        ns3: Switch = 0, 0, 1, "BBR-ACD for Linux 4.14";
     }
 }
 
@@ -32,26 +40,36 @@ const N: usize = AcdParams::SPECS.len();
 
 /// The authors' ns-3 code: its detector's result is overwritten, so every recovery counts, and for its whole length.
 pub(super) static NS3: [ParamSpec; N] = edition(AcdParams::SPECS, NS3_CHANGES);
-const NS3_CHANGES: &[Change] =
-    &[("detect", 0, "BBR-ACD for ns-3: its flag is overwritten"), ("whole_recovery", 1, "BBR-ACD for ns-3")];
+const NS3_CHANGES: &[Change] = &[
+    ("detect", 0, "BBR-ACD for ns-3: its flag is overwritten"),
+    ("whole_recovery", 1, "BBR-ACD for ns-3"),
+    ("halve_in_flight", 1, "BBR-ACD for ns-3"),
+    ("keep_gain", 1, "BBR-ACD for ns-3"),
+    ("restore_window", 1, "BBR-ACD for ns-3"),
+    ("ns3", 1, "BBR-ACD for ns-3"),
+];
 
 /// A possible meaning of the paper: one halving per recovery.
-pub(super) static ONCE: [ParamSpec; N] = edition(AcdParams::SPECS, &[("every_ack", 0, "ours")]);
+pub(super) static ONCE: [ParamSpec; N] = edition(AcdParams::SPECS, ONCE_CHANGES);
+const ONCE_CHANGES: &[Change] = &[("every_ack", 0, "ours"), ("restore_window", 1, "ours: as in Linux 4.14")];
 
 /// Hooks of BBR-ACD.
 #[derive(Clone, Debug)]
 pub struct Acd {
     p: AcdParams,
-    last_rtt_us: u64,
+    /// In 32 bits as in its source, so that below `same_rtt` no two RTTs count as equal.
+    last_rtt_us: u32,
     same: u32,
     congested: bool,
     /// True once this recovery has reduced the window.
     reduced: bool,
+    /// True from a reduction to the next mode.
+    holds_gain: bool,
 }
 
 impl Acd {
     pub(crate) const fn new(p: &AcdParams) -> Self {
-        Self { p: *p, last_rtt_us: 0, same: 0, congested: false, reduced: false }
+        Self { p: *p, last_rtt_us: 0, same: 0, congested: false, reduced: false, holds_gain: false }
     }
 }
 
@@ -69,19 +87,40 @@ impl Hooks for Acd {
         *self = Self::new(&self.p);
     }
 
+    fn base(&self) -> Base {
+        if self.p.ns3 == 1 { Base::Ns3 } else { Base::Linux4_14 }
+    }
+
     /// Detects a standing queue: an RTT above the smallest that does not change.
     fn observe(&mut self, seen: &AckContext<'_>) {
         if seen.ack.ca_state < CaState::Recovery {
             self.reduced = false;
         }
-        let (Some(rtt_us), Some(min_rtt_us)) = (seen.ack.rs.rtt_us, seen.min_rtt_us) else {
-            return;
-        };
-        let is_same = rtt_us > min_rtt_us && rtt_us.abs_diff(self.last_rtt_us) <= u64::from(self.p.same_rtt);
-        self.same = if is_same { self.same.saturating_add(1) } else { 0 };
+        if seen.ack.rs.acked_sacked == 0 {
+            return; // its source leaves the window, and with it the detector, alone
+        }
+        let min_rtt_us = seen.min_rtt_us.unwrap_or(u64::MAX);
+        // Without an RTT its source compares −1 and keeps the same as unsigned.
+        let rtt_us = seen.ack.rs.rtt_us.map_or(u32::MAX, |rtt_us| u32::try_from(rtt_us).unwrap_or(u32::MAX));
+        let is_above = seen.ack.rs.rtt_us.is_some_and(|rtt_us| rtt_us > min_rtt_us);
+        let (low, high) = (self.last_rtt_us.wrapping_sub(self.p.same_rtt), self.last_rtt_us.wrapping_add(self.p.same_rtt));
+        self.same = if is_above && low <= rtt_us && rtt_us <= high { self.same.saturating_add(1) } else { 0 };
         self.last_rtt_us = rtt_us;
-        let is_far = wide::times::<256>(rtt_us) > wide::saturating_mul(min_rtt_us, u64::from(self.p.rtt_gain));
+        let is_far = is_above
+            && wide::times::<256>(u64::from(rtt_us)) > wide::saturating_mul(min_rtt_us, u64::from(self.p.rtt_gain));
         self.congested = self.same >= self.p.same_count || is_far;
+    }
+
+    fn enter_mode(&mut self) {
+        self.holds_gain = false;
+    }
+
+    fn restores_after_probe_rtt(&self) -> bool {
+        self.p.restore_window == 1
+    }
+
+    fn cwnd_gain(&self, gain: u32) -> u32 {
+        if self.holds_gain { UNIT } else { gain }
     }
 
     fn begins_conservation(&self) -> bool {
@@ -100,6 +139,8 @@ impl Hooks for Acd {
     fn shrink(&mut self) -> Shrink {
         let is_due = self.p.every_ack == 1 || !self.reduced;
         self.reduced = true;
-        if is_due { Shrink::Halve { max: self.p.window_gain } } else { Shrink::Hold }
+        self.holds_gain = self.p.keep_gain == 1;
+        let halved = Shrink::Halve { max: self.p.window_gain, conserved: self.p.halve_in_flight == 1 };
+        if is_due { halved } else { Shrink::Hold }
     }
 }

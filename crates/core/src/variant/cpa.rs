@@ -36,8 +36,6 @@ params! {
         probe_rtt_cwnd_gain: Gain = 192, 0, 512, "ours; the paper sends more than BBRv1 while draining";
         /// Ratio of RTT to smallest RTT at which the queue counts as drained.
         theta_exit: Gain = 384, 257, 2560, "ours: θ; the paper has no test";
-        /// A ProbeRTT that drained the queue confirms the smallest RTT for another period; off: only an RTT as small does.
-        confirm: Switch = 1, 0, 1, "ours: else the smallest RTT climbs with the queue that is left; the paper has no word";
         /// Maximum time in ProbeRTT, in units of the smallest RTT.
         stay_max: Count = 10, 1, 1000, "ours; the paper has none";
         /// Minimum rounds between two ProbeRTTs.
@@ -86,7 +84,7 @@ impl RoundRates {
 #[derive(Clone, Debug)]
 pub struct Cpa {
     p: CpaParams,
-    /// The smallest RTT of the period (the paper's m_RTT), and the time at which it was last met or confirmed, µs; the
+    /// The smallest RTT of the period (the paper's m_RTT), and the time at which it was last met, µs; the
     /// period is RTprop's window.
     min_rtt_us: u64,
     met_us: u64,
@@ -220,9 +218,6 @@ impl Hooks for Cpa {
         };
         let stay_max = wide::saturating_mul(seen.min_rtt_us.unwrap_or(0), u64::from(self.p.stay_max));
         let is_over = is_low || stay_us > stay_max;
-        if is_low && self.p.confirm == 1 {
-            self.met_us = seen.ack.now.as_micros();
-        }
         if is_over {
             self.left_round = Some(seen.round);
         }

@@ -83,6 +83,9 @@ const LINUX_4_14_CHANGES: &[Change] = &[
     ("edt", 0, "Linux 4.14 has none"),
 ];
 
+/// BBRv1's parameters where the authors started from ns-3's.
+static NS3: [ParamSpec; Bbr1Params::SPECS.len()] = edition(&LINUX_4_14, &[("lt_bw", 0, "ns-3 has none")]);
+
 impl VariantParams {
     /// Creates the variant with its defaults.
     pub fn new(name: VariantName) -> Self {
@@ -147,7 +150,8 @@ fn part_specs(name: VariantName) -> &'static [ParamSpec] {
 
 fn base_specs(name: VariantName) -> &'static [ParamSpec] {
     match name {
-        VariantName::AcdLinux | VariantName::AcdNs3 | VariantName::AcdOnce => &LINUX_4_14,
+        VariantName::AcdLinux | VariantName::AcdOnce => &LINUX_4_14,
+        VariantName::AcdNs3 => &NS3,
         _ => Bbr1Params::SPECS,
     }
 }

@@ -93,11 +93,11 @@ fn a_burst_is_a_1024th_of_a_second_with_one_segment_below_1_2_mbit_and_two_above
 fn the_window_has_room_for_three_bursts_is_even_and_two_larger_while_probing() {
     let mut d = Driver::cruising(2);
     d.bbr.pacing_rate = 149_999;
-    assert_eq!((d.bbr.quantization_budget(10), d.bbr.quantization_budget(11)), (14, 14));
+    assert_eq!((d.bbr.quantization_budget(10, UNIT), d.bbr.quantization_budget(11, UNIT)), (14, 14));
     d.bbr.pacing_rate = 150_000;
-    assert_eq!((d.bbr.quantization_budget(10), d.bbr.quantization_budget(11)), (16, 18));
+    assert_eq!((d.bbr.quantization_budget(10, UNIT), d.bbr.quantization_budget(11, UNIT)), (16, 18));
     d.bbr.mode = Mode::ProbeBw { phase: 0, since_us: 0 };
-    assert_eq!(d.bbr.quantization_budget(10), 18);
+    assert_eq!(d.bbr.quantization_budget(10, UNIT), 18);
 }
 
 #[test]
@@ -470,7 +470,7 @@ fn a_bdp_with_an_intermediate_product_beyond_64_bits_is_exact() {
 fn with_quantization_off_the_window_is_not_rounded() {
     let mut d = Driver::cruising(0);
     d.bbr.p.quantization = 0;
-    assert_eq!(d.bbr.quantization_budget(41), 41);
+    assert_eq!(d.bbr.quantization_budget(41, UNIT), 41);
 }
 
 #[test]

@@ -144,22 +144,19 @@ fn when_the_smallest_rtt_leaves_the_period_the_smallest_of_the_rest_takes_its_pl
     assert_eq!(d.bbr.internals().min_rtt_us, Some(45_000));
 }
 
+/// Goal: a route longer by less than θ is learned too, though each ProbeRTT finds its queue drained.
 #[test]
-fn a_drained_queue_confirms_the_smallest_rtt_unless_that_is_switched_off() {
-    let mut smallest = [None; 2];
-    for confirm in [0, 1] {
-        let mut d = with(|p| p.confirm = confirm);
-        // Every second the queue grows to 70 ms, and ProbeRTT reduces it to 50 ms.
-        for _ in 0..30 {
-            acks(&mut d, 10, 70_000);
-            acks(&mut d, 190, 50_000);
-            for _ in 0..20 {
-                d.round(40);
-            }
+fn the_smallest_rtt_expires_under_frequent_probe_rtts_too() {
+    let mut d = with(|_| {});
+    // Every second the queue grows to 70 ms, and ProbeRTT reduces it to 50 ms.
+    for _ in 0..30 {
+        acks(&mut d, 10, 70_000);
+        acks(&mut d, 190, 50_000);
+        for _ in 0..20 {
+            d.round(40);
         }
-        smallest[confirm as usize] = d.bbr.internals().min_rtt_us;
     }
-    assert_eq!(smallest, [Some(50_000), Some(RTT_US)]);
+    assert_eq!(d.bbr.internals().min_rtt_us, Some(50_000));
 }
 
 #[test]
