@@ -252,6 +252,7 @@ golden-update: checked ## writes tests/golden anew; look at the difference befor
 	tools/golden.sh sim --update
 	@$(REPRODUCED)
 	tools/golden.sh claims --update
+	python3 tools/check_figures.py out/catalogue.json --update
 
 conform: checked ## the draft's 22 example test cases over the whole grid, by four algorithms
 	@mkdir -p out
@@ -265,9 +266,10 @@ repeat: checked ## every claim again, without assertions and on another number o
 	    > out/repeat/catalogue.txt || [ $$? -eq 1 ]
 	@for file in report.html catalogue.json catalogue.txt; do cmp out/repeat/$$file out/$$file || exit 1; done
 
-commands: checked ## the commands in README and docs print what stands below them, and give the README's picture
+commands: checked ## README and docs show what the commands print, today's figures and today's picture
 	@$(REPRODUCED)
 	BBRLAB_CATALOGUE=out/catalogue.txt python3 tools/check_commands.py
+	python3 tools/check_figures.py out/catalogue.json
 	python3 tools/picture.py --check
 
 picture: checked ## draws the README's picture anew

@@ -149,6 +149,8 @@ fn a_token_is_asked_for_where_there_is_one() {
     for wrong in ["", "Authorization: Bearer 0123456789abcdee\r\n", "Authorization: Basic 0123456789abcdef\r\n"] {
         assert!(get(from, "/metrics", wrong).starts_with("HTTP/1.1 401"), "{wrong}");
     }
-    assert!(get(from, "/metrics", "Authorization: Bearer 0123456789abcdef\r\n").starts_with("HTTP/1.1 200"));
+    for right in ["Authorization: Bearer 0123456789abcdef\r\n", "Authorization: bearer 0123456789abcdef\r\n"] {
+        assert!(get(from, "/metrics", right).starts_with("HTTP/1.1 200"), "{right}");
+    }
     std::fs::remove_file(file).unwrap();
 }

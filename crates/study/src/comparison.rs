@@ -118,10 +118,11 @@ pub fn table(value: &str, control: &str, candidates: &[String], rows: impl Itera
 
 /// Change, interval and outcome of a ratio to the control.
 pub fn ratio_cells(ratio: &Interval, better: Better) -> [String; 3] {
-    if !ratio.is_known() {
+    if ratio.middle.is_nan() {
         return ["–".to_owned(), String::new(), "–".to_owned()];
     }
-    let percent = |value: f64| format!("{} %", signed_percent(value - 1.0));
+    let percent =
+        |value: f64| if value.is_finite() { format!("{} %", signed_percent(value - 1.0)) } else { "from 0".to_owned() };
     if ratio.low.is_nan() {
         return [percent(ratio.middle), "–".to_owned(), "too few".to_owned()];
     }

@@ -211,12 +211,15 @@ impl Measurer {
         self.evaluate(expression, &mut scope)
     }
 
-    /// Evaluates an expression in `r` at each run along an axis.
+    /// Evaluates an expression in `r` at each run along an axis; returns pairs of the axis value and the result.
+    pub fn along(&self, axis: &str, fixed: &str, each: &str) -> Result<Vec<(f64, f64)>> {
+        let runs = self.runs.along(axis, fixed)?.into_iter();
+        runs.map(|(x, run)| self.measure_of(each, run).map(|y| (x, y))).collect()
+    }
+
+    /// Returns these values as a curve.
     pub fn sweep(&self, axis: &str, fixed: &str, each: &str) -> Result<Curve> {
-        let points = self.runs.along(axis, fixed)?.into_iter();
-        let points: Result<Vec<(f64, f64)>> =
-            points.map(|(x, run)| self.measure_of(each, run).map(|y| (x, y))).collect();
-        points.map(Curve::new)
+        self.along(axis, fixed, each).map(Curve::new)
     }
 
     fn evaluate(&self, expression: &str, scope: &mut Scope) -> Result<f64> {

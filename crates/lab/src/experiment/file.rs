@@ -89,6 +89,9 @@ pub(super) struct Expect {
     pub(super) fixed: String,
     /// Restricts the rows to these labels of the axis.
     pub(super) at: Option<Vec<String>>,
+    /// Value of a row over the runs of an axis that it leaves free, as of the seeds.
+    #[serde(default)]
+    pub(super) free: Middle,
     /// Rows whose bounds the source does not publish.
     #[serde(default)]
     pub(super) ours: Ours,
@@ -135,6 +138,16 @@ impl Ours {
             Self::At(labels) => labels,
         }
     }
+}
+
+/// One value of several.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Middle {
+    #[default]
+    Median,
+    /// For a source that publishes means of trials.
+    Mean,
 }
 
 /// Quality of the source of an expected value.

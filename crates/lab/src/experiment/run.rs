@@ -142,9 +142,8 @@ pub(super) fn resolve(experiment: &Experiment, planned: &PlannedRun, seed: u64) 
         let text = experiment.data.get(file).map(|text| text.to_string());
         text.ok_or_else(|| Error::NoData { kind: "trace", name: file.to_owned() }.into())
     };
-    let mut setup = scenario.resolve_with(&read).map_err(|error| at()(error.into()))?;
-    setup.seed = seed.wrapping_add(setup.seed).wrapping_sub(1);
-    scenario.seed = setup.seed;
+    scenario.seed = seed.wrapping_add(scenario.seed).wrapping_sub(1);
+    let setup = scenario.resolve_with(&read).map_err(|error| at()(error.into()))?;
     Ok((scenario.filled(), Arc::new(setup)))
 }
 
@@ -277,6 +276,26 @@ mod tests {
         assert_eq!(setup.links[0].service.nominal_rate().as_bytes_per_sec(), 105_000_000 / 8);
         // The file's own key stays.
         assert_eq!(setup.path.rtt.as_nanos(), 20_000_000);
+    }
+
+    #[test]
+    fn starts_drawn_at_random_depend_on_the_catalogues_seed() {
+        let experiment = parse(&TEXT.replace("rtt =", "start_jitter = '1s'\nrtt ="), "test.toml").unwrap();
+        let (_, planned) = plan(&experiment.file).unwrap();
+        let start = |seed| resolve(&experiment, &planned[0], seed).unwrap().1.flows[0].start;
+        assert_ne!(start(1), start(2));
+        assert_eq!(start(2), start(2));
+    }
+
+    /// Two rates of about 4 and one of 8 Mbit/s.
+    #[test]
+    fn a_row_over_a_free_axis_is_the_median_or_where_asked_for_the_mean() {
+        let axis = "[[vary]]\nname = 'rate'\nkey = 'rate'\nvalues = ['4mbit', '4.01mbit', '8mbit']\n[[expect]]";
+        let text = TEXT.split("[[figure]]").next().unwrap().replace("[[expect]]", axis);
+        let text = text.replace("min = 3", "min = 0").replace("max = 4.8", "max = 20");
+        let measured = |text: &str| run(&parse(text, "test.toml").unwrap(), 1, &|_, _| {}).unwrap().rows[0].measured;
+        let (median, mean) = (measured(&text), measured(&text.replace("min = 0", "free = 'mean'\nmin = 0")));
+        assert!((3.2..4.0).contains(&median) && (4.4..5.4).contains(&mean), "{median} {mean}");
     }
 
     #[test]

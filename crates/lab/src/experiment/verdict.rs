@@ -1,10 +1,10 @@
 //! Evaluation of an expectation over the finished runs, giving rows with verdicts.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use super::file::{Bound, Expect, Status};
+use super::file::{Bound, Expect, Middle, Status};
 use super::{Row, Verdict};
 use crate::Result;
-use crate::expect::Measurer;
+use crate::expect::{Curve, Measurer};
 use bbrlab_stats::number::significant;
 
 /// The bounds of one row.
@@ -90,12 +90,20 @@ pub(super) fn rows(expect: &Expect, measurer: &Measurer, judging: MarkPolicy) ->
         let name = format!("{}{comma}{axis}={label}", expect.fixed);
         let measured = match measurer.runs().run(&name) {
             Ok(run) => measurer.measure_of(&expect.measure, run),
-            // Median over an axis that was left free.
-            Err(_) => measurer.sweep(axis, &name, &expect.measure).map(|curve| curve.first()),
+            Err(_) => over_free_axes(expect, measurer, axis, &name),
         };
         rows.push(verdict(index, label, measured)?);
     }
     Ok(rows)
+}
+
+/// Value of a row over the runs of the axes that it leaves free.
+fn over_free_axes(expect: &Expect, measurer: &Measurer, axis: &str, name: &str) -> Result<f64> {
+    let runs = measurer.along(axis, name, &expect.measure)?;
+    Ok(match expect.free {
+        Middle::Median => Curve::new(runs).first(),
+        Middle::Mean => runs.iter().map(|(_, value)| value).sum::<f64>() / runs.len() as f64,
+    })
 }
 
 fn row(expect: &Expect, index: usize, label: &str, measured: f64, is_strict: bool) -> Row {

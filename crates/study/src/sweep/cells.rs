@@ -67,15 +67,17 @@ impl Cells {
         if values.is_empty() { f64::NAN } else { median(&mut values) }
     }
 
-    /// Median ratio of a metric between two values of an axis, over the combinations that differ in nothing else.
+    /// Median ratio of a metric between two values of an axis, over the combinations that differ in nothing else. Two zeros are
+    /// equal; any other number is infinitely more than zero.
     pub fn ratio(&self, sweep: &Sweep, axis: usize, (value, base): (usize, usize), metric: Metric) -> Interval {
         let distance = stride(sweep, axis);
         let own = (0..self.values.len()).filter(|&combination| place(sweep, combination, axis) == value);
         let pair = |combination: usize| {
             let other = combination + base * distance - value * distance;
-            Some(self.get(combination, metric) / self.values.get(other)?[metric as usize])
+            let (own, base) = (self.get(combination, metric), self.values.get(other)?[metric as usize]);
+            Some(if own == 0.0 && base == 0.0 { 1.0 } else { own / base })
         };
-        let mut ratios: Vec<f64> = own.filter_map(pair).filter(|ratio| ratio.is_finite()).collect();
+        let mut ratios: Vec<f64> = own.filter_map(pair).filter(|ratio| !ratio.is_nan()).collect();
         if ratios.is_empty() {
             return Interval::NONE;
         }
@@ -120,6 +122,20 @@ mod tests {
         assert_eq!(ratio.middle, 8.5 / 2.5);
         assert!(ratio.low.is_nan() && ratio.high.is_nan(), "three combinations have no interval");
         assert_eq!(cells.ratio(&sweep, 0, (0, 0), Metric::GoodputBps).middle, 1.0);
+    }
+
+    /// Goal: pairs whose base has none, as of retransmissions, count; without them the median is of the other pairs.
+    #[test]
+    fn a_ratio_to_zero_counts_as_infinite_and_two_zeros_as_equal() {
+        let (sweep, mut cells) = cells();
+        let metric = Metric::FirstRetransmitRatio as usize;
+        for (combination, value) in [0.0, 0.0, 0.1, 0.2, 0.3, 0.1].into_iter().enumerate() {
+            cells.values[combination][metric] = value;
+        }
+        assert_eq!(cells.ratio(&sweep, 0, (1, 0), Metric::FirstRetransmitRatio).middle, f64::INFINITY);
+        cells.values[3][metric] = 0.0;
+        cells.values[4][metric] = 0.0;
+        assert_eq!(cells.ratio(&sweep, 0, (1, 0), Metric::FirstRetransmitRatio).middle, 1.0);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::table::{Style, spark};
 /// Version of the JSON format.
 const SCHEMA: u32 = 1;
 
-/// Formats one row per download; for several, the median of their rates.
+/// Formats one row per download; for several of a URL, the median of their rates.
 pub fn table(done: &[FinishedDownload]) -> String {
     let dash = || "–".to_owned();
     let rows = done.iter().map(|one| {
@@ -23,7 +23,7 @@ pub fn table(done: &[FinishedDownload]) -> String {
             one.url.clone(),
             one.protocol.to_owned(),
             sender.map_or_else(dash, |sender| sender.cc.clone()),
-            format!("{:.2} MB", one.bytes as f64 / 1e6),
+            size(one.bytes),
             seconds(one.fct_s),
             rate(one.goodput_bps),
             ms(sender.map_or(one.rtt_ms.smoothed, |sender| sender.rtt_p50_ms.unwrap_or(sender.rtt_ms))),
@@ -42,11 +42,33 @@ pub fn table(done: &[FinishedDownload]) -> String {
         let _ =
             writeln!(text, "goodput     {} up to {}, a second each", spark(&shortened(&one.rates_bps)), rate(highest));
     }
-    if done.len() > 1 {
-        let mut rates: Vec<f64> = done.iter().map(|one| one.goodput_bps).collect();
-        let _ = writeln!(text, "median      {}", rate(bbrlab_stats::median(&mut rates)));
+    for (url, mut rates) in rates_by_url(done) {
+        if rates.len() > 1 {
+            let of_url = if rates.len() < done.len() { format!(" of {url}") } else { String::new() };
+            let _ = writeln!(text, "median      {}{of_url}", rate(bbrlab_stats::median(&mut rates)));
+        }
     }
     text
+}
+
+fn size(bytes: u64) -> String {
+    match bytes {
+        0..1_000 => format!("{bytes} B"),
+        1_000..1_000_000 => format!("{:.2} kB", bytes as f64 / 1e3),
+        _ => format!("{:.2} MB", bytes as f64 / 1e6),
+    }
+}
+
+/// Goodputs of each URL, in the order of the first downloads.
+fn rates_by_url(done: &[FinishedDownload]) -> Vec<(&str, Vec<f64>)> {
+    let mut all: Vec<(&str, Vec<f64>)> = Vec::new();
+    for one in done {
+        match all.iter_mut().find(|(url, _)| *url == one.url) {
+            Some((_, rates)) => rates.push(one.goodput_bps),
+            None => all.push((&one.url, vec![one.goodput_bps])),
+        }
+    }
+    all
 }
 
 /// Reduces the rates to what fits on a line, each the mean of its neighbours.
@@ -70,6 +92,11 @@ pub fn json(done: &[FinishedDownload]) -> Result<String, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sizes_keep_their_digits() {
+        assert_eq!([900, 4_096, 999_999, 25_000_000].map(size), ["900 B", "4.10 kB", "1000.00 kB", "25.00 MB"]);
+    }
 
     #[test]
     fn many_rates_become_few_means() {

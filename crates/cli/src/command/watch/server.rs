@@ -80,7 +80,7 @@ impl Answers {
         };
         let given = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
         if let Some(token) = &self.token
-            && !given.and_then(|value| value.strip_prefix("Bearer ")).is_some_and(|given| is_same(given, token))
+            && !given.and_then(bearer).is_some_and(|given| is_same(given, token))
         {
             return reply(StatusCode::UNAUTHORIZED, "text/plain", "the token is missing or wrong\n".to_owned());
         }
@@ -93,6 +93,12 @@ impl Answers {
             Err(error) => reply(StatusCode::INTERNAL_SERVER_ERROR, "text/plain", format!("{error}\n")),
         }
     }
+}
+
+/// Token of an `Authorization` header; the name of the scheme may be in any case (RFC 9110, section 11.1).
+fn bearer(given: &str) -> Option<&str> {
+    let (scheme, token) = given.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim_start_matches(' '))
 }
 
 /// Compares in a time that does not tell how much of it is right.
