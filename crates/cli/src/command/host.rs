@@ -331,7 +331,11 @@ fn shown(one: &serde_json::Value) -> String {
     let _ = write!(text, "{} connections, {} listeners", count("connections"), count("listeners"));
     let _ = writeln!(text, "; {} begun since", count("begun"));
     if one["is_registered"] == false {
-        text.push_str("           the kernel no longer has it; bbrlab host unload removes the rest\n");
+        let _ = writeln!(
+            text,
+            "           the kernel no longer has it; bbrlab host unload {} removes the rest",
+            word("name")
+        );
     }
     for each in one["each"].as_array().into_iter().flatten() {
         let number = |key: &str| each[key].as_f64().unwrap_or(0.0);

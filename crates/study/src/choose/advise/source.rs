@@ -51,7 +51,7 @@ fn source_of(flow: &str) -> Source {
             "no released Linux has BBRv3; bbrlab can load it as root into a kernel with BTF, until you unload it. \
              https://github.com/google/bbr has a kernel, branch v3, where it is called bbr; a transport of your own can \
              take it from the crate bbrlab-core",
-            &["bbrlab host load bbr3-linux", "# back: bbrlab host unload"],
+            &["bbrlab host load bbr3-linux", "# back: bbrlab host unload bbr3_linux"],
         ),
         "bbr2" => {
             source("no released Linux has BBRv2; its code is in https://github.com/google/bbr, branch v2alpha", &[])
@@ -64,7 +64,7 @@ fn source_of(flow: &str) -> Source {
                 "bbrlab host load bbr-lab",
                 "bbrlab ab start --arms CURRENT,bbr-lab --canary 1% --out test",
                 "bbrlab ab report test --report test.html",
-                "# back: bbrlab host unload",
+                "# back: bbrlab host unload bbr_lab",
             ],
         ),
         "cubic" => source("it is the default of Linux", &["sysctl -w net.ipv4.tcp_congestion_control=cubic"]),
@@ -104,5 +104,15 @@ mod tests {
             assert!(!found.commands.is_empty() && !found.text.contains("sysctl"), "{found:?}");
         }
         assert!(source_of("bbr1,cwnd_gain=3").commands.is_empty());
+    }
+
+    #[test]
+    fn what_is_loaded_is_unloaded_by_its_name_in_the_kernel() {
+        for flow in ["bbr3", "bbr3-linux", "bbr3-draft06", "bbr-lab"] {
+            let commands = source_of(flow).commands;
+            let loaded = commands.iter().find_map(|line| line.strip_prefix("bbrlab host load ")).unwrap();
+            let back = format!("# back: bbrlab host unload {}", loaded.replace('-', "_"));
+            assert_eq!(commands.last(), Some(&back), "{flow}");
+        }
     }
 }
