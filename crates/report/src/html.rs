@@ -476,12 +476,15 @@ fn as_text(table: &Table, numeric: &[bool]) -> String {
     format!("<pre class=\"values\" data-numbers=\"{}\">{}</pre>", numbers.join(" "), lines.join("\n"))
 }
 
-/// Returns true if every non-empty cell begins like a number.
+/// Returns true if every non-empty cell is a dash, a number with a unit, or an interval of such numbers.
 fn is_numeric(table: &Table, column: usize) -> bool {
     let mut cells = table.rows.iter().filter_map(|row| row.get(column)).filter(|cell| !cell.is_empty()).peekable();
-    let number_like =
-        |cell: &String| cell.trim_start_matches(['-', '+', '−', '.']).starts_with(|c: char| c.is_ascii_digit());
-    cells.peek().is_some() && cells.all(|cell| number_like(cell) || cell == "–" || cell == "-")
+    let is_word = |word: &&str| *word != "to" && word.starts_with(char::is_alphabetic);
+    let is_number = |cell: &str| {
+        cell.trim_start_matches(['-', '+', '−', '.']).starts_with(|c: char| c.is_ascii_digit())
+            && cell.split(' ').filter(is_word).count() <= 1
+    };
+    cells.peek().is_some() && cells.all(|cell| is_number(cell) || cell == "–" || cell == "-")
 }
 
 #[cfg(test)]
@@ -495,8 +498,15 @@ mod tests {
 
     #[test]
     fn a_column_is_numeric_only_if_each_of_its_cells_is() {
-        let rows = vec![vec!["1.5".into(), "bbr1".into()], vec!["−2".into(), "2".into()]];
-        let table = Table { columns: vec!["a".into(), "b".into()], rows };
-        assert_eq!([is_numeric(&table, 0), is_numeric(&table, 1)], [true, false]);
+        let is_numeric = |cells: &[&str]| {
+            let rows = cells.iter().map(|&cell| vec![cell.to_owned()]).collect();
+            is_numeric(&Table { columns: vec![String::new()], rows }, 0)
+        };
+        assert!(is_numeric(&["1.5", "−2", "", "–"]));
+        assert!(is_numeric(&["5 Mbit/s", "+6.1 % (+2 to +9.7)", "2 to 9 ms", "3 %"]));
+        assert!(!is_numeric(&["bbr1", "2"]));
+        assert!(!is_numeric(&["20 transfers of 100 kB alone", "1 % random loss"]));
+        assert!(!is_numeric(&["5.1.2 Protection against bufferbloat"]));
+        assert!(!is_numeric(&[""]));
     }
 }

@@ -10,7 +10,6 @@ use bbrlab_lab::session::{Finished, Session};
 use bbrlab_sim::record::result::{RunResult, SCHEMA};
 use bbrlab_sim::scenario::ScenarioFile;
 use bbrlab_sim::setup::Setup;
-use bbrlab_stats::number::rounded;
 use bbrlab_study::compare::{self, Case, Comparison, MEASURES, Side};
 use bbrlab_study::sweep::Row;
 use clap::Args;
@@ -306,10 +305,8 @@ fn table(found: &Comparison) -> String {
     }
     let rows = found.main_lines().map(|line| {
         let measure = &MEASURES[line.measure];
-        let shown =
-            |value: f64| format!("{} {}", rounded(value * measure.scale, 4), measure.unit).trim_end().to_owned();
         let mut cells = vec![measure.name.to_owned()];
-        cells.extend(line.sides.iter().map(|side| shown(side.median)));
+        cells.extend(line.sides.iter().map(|side| compare::value(measure, side.median)));
         for estimate in &line.sides[1..] {
             cells.extend(compare::cells(measure, estimate));
         }

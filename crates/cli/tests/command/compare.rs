@@ -68,6 +68,17 @@ fn an_algorithm_compared_with_itself_differs_in_nothing() {
 }
 
 #[test]
+fn a_transfer_that_does_not_end_has_no_completion_time() {
+    let dir = Dir::new("compare-unfinished");
+    let flows = "bbr3,size=1MB | cubic,size=1GB";
+    let output = dir.bbrlab(&["run", "--flow", flows, "--duration", "2s", "--report", "page.html"]);
+    let line = |text: &str| text.lines().find(|line| line.starts_with("completion time")).unwrap().to_owned();
+    let words: Vec<String> = line(&stdout(&output)).split_whitespace().map(str::to_owned).collect();
+    assert!(words[3] == "s" && words[4..6] == ["–", "–"], "{words:?}");
+    assert!(!dir.text("page.html").contains("NaN s"));
+}
+
+#[test]
 fn folders_without_a_common_name_are_refused() {
     let dir = Dir::new("compare-names");
     for folder in ["a", "b"] {

@@ -15,7 +15,7 @@ use crate::comparison::{Better, Interval};
 use crate::sweep::{Metric, Row};
 
 pub use page::{Overview, page};
-pub use words::{answer, cells, notes};
+pub use words::{answer, cells, notes, value};
 
 /// Minimum number of pairs for an interval. Ours: of fewer, the spread is hardly known.
 pub const PAIRS_MIN: usize = 5;

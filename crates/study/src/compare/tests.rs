@@ -160,3 +160,9 @@ fn a_transfer_that_does_not_end_is_not_left_out() {
     let found = Comparison::new(vec![side("cubic", &cases(0.0)), side("bbr3", &cases(0.01))]).unwrap();
     assert_eq!(of(&found, "drop_ratio").outcome, Outcome::Worse);
 }
+
+#[test]
+fn a_measure_without_a_value_is_a_dash() {
+    let completion = MEASURES.iter().find(|measure| measure.unit == "s").unwrap();
+    assert_eq!([f64::NAN, 1.25].map(|value| words::value(completion, value)), ["–", "1.25 s"]);
+}

@@ -1,7 +1,7 @@
 //! A comparison in words.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use bbrlab_stats::number::{rounded, signed_percent};
+use bbrlab_stats::number::{or_dash, rounded, signed_percent};
 use bbrlab_stats::plural::counted;
 
 use super::{Comparison, Estimate, Line, MEASURES, Measure, Outcome, PAIRS_MIN};
@@ -9,10 +9,9 @@ use super::{Comparison, Estimate, Line, MEASURES, Measure, Outcome, PAIRS_MIN};
 /// Maximum measures in one list of the answer; all are in the table. Ours.
 const LISTED_MAX: usize = 3;
 
-/// A value in the measure's unit.
-pub(super) fn value(measure: &Measure, value: f64) -> String {
-    let text = rounded(value * measure.scale, 4);
-    if measure.unit.is_empty() { text } else { format!("{text} {}", measure.unit) }
+/// A value in the measure's unit; a dash if no run has one.
+pub fn value(measure: &Measure, value: f64) -> String {
+    or_dash(value, |value| format!("{} {}", rounded(value * measure.scale, 4), measure.unit).trim_end().to_owned())
 }
 
 /// A difference in the measure's unit; of a share in percentage points.
