@@ -7,10 +7,13 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from bbrlab._extra import extra
+
 
 def opened(path: str) -> tuple[Any, str]:
     """The file system of a path or URL that pyarrow or fsspec opens, and the path in it."""
-    import pyarrow.fs
+    with extra("arrow"):
+        import pyarrow.fs
 
     if "://" not in path:
         return pyarrow.fs.LocalFileSystem(), os.path.abspath(path)
@@ -18,7 +21,8 @@ def opened(path: str) -> tuple[Any, str]:
         files, root = pyarrow.fs.FileSystem.from_uri(path)
         return files, root
     except (ValueError, NotImplementedError):
-        import fsspec.core
+        with extra("cluster"):
+            import fsspec.core
 
         remote, root = fsspec.core.url_to_fs(path)
         return pyarrow.fs.PyFileSystem(pyarrow.fs.FSSpecHandler(remote)), root

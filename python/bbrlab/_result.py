@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bbrlab import _bbrlab
+from bbrlab._extra import extra
 from bbrlab._figures import Bottleneck, Flow, Group, Run
 from bbrlab._record import Record
 
@@ -213,7 +214,8 @@ def read(path: str | os.PathLike[str]) -> Any:
     if path.is_dir() or path.suffix == ".parquet":
         return _tables(path)
     if path.suffix == ".csv":
-        import pyarrow.csv
+        with extra("arrow"):
+            import pyarrow.csv
 
         return pyarrow.csv.read_csv(path)
     from bbrlab._run import Scenario
@@ -230,7 +232,8 @@ def read(path: str | os.PathLike[str]) -> Any:
 
 
 def _tables(path: Path) -> Any:
-    import pyarrow.dataset
+    with extra("arrow"):
+        import pyarrow.dataset
 
     if path.is_file():
         return pyarrow.dataset.dataset(path, format="parquet").to_table()

@@ -15,6 +15,7 @@ from typing import Any
 
 from bbrlab import _bbrlab
 from bbrlab._algorithm import Classes, is_pair, texts_of
+from bbrlab._extra import extra
 from bbrlab._result import Result
 
 PACKETS_MAX = 1e9
@@ -130,11 +131,11 @@ def _normal(keys: Mapping[str, Any]) -> tuple[dict[str, Any], Classes]:
         if not isinstance(flows, Sequence) or isinstance(flows, bytes):
             raise TypeError(f"flows: a list of flows, not {type(given).__name__}")
         if not flows:
-            raise _scenario_error("flow", "no flow; write at least one, such as flows=['bbr1']")
+            raise _scenario_error("flow", None, "no flow", "write at least one, such as flows=['bbr1']")
         table["flow"], classes = texts_of(flows)
     for key, value in table.items():
         if isinstance(value, float) and not math.isfinite(value):
-            raise _scenario_error(key, f"{value} is no number")
+            raise _scenario_error(key, str(value), f"{value} is no number", "write a finite one")
     return table, classes
 
 
@@ -160,10 +161,9 @@ def _completed(error: _bbrlab.ScenarioError, table: Mapping[str, Any]) -> _bbrla
     return error
 
 
-def _scenario_error(where: str, message: str) -> _bbrlab.ScenarioError:
-    error = _bbrlab.ScenarioError(f"{where}: {message}")
-    found, _, accepted = message.partition("; ")
-    error.where, error.found, error.accepted = where, found, accepted or None
+def _scenario_error(where: str, found: str | None, problem: str, accepted: str) -> _bbrlab.ScenarioError:
+    error = _bbrlab.ScenarioError(f"{where}: {problem}; {accepted}")
+    error.where, error.found, error.accepted = where, found, accepted
     return error
 
 
@@ -201,7 +201,8 @@ class _Bar:
     """A bar of tqdm, which has to be installed."""
 
     def __init__(self) -> None:
-        from tqdm.auto import tqdm
+        with extra("progress"):
+            from tqdm.auto import tqdm
 
         self.bar = tqdm(total=100, unit="%", leave=False)
 

@@ -20,6 +20,7 @@ from typing import Any
 from urllib.parse import quote
 
 from bbrlab import _bbrlab, _executor
+from bbrlab._extra import extra
 from bbrlab._files import opened
 from bbrlab._run import PACKETS_MAX, Scenario
 
@@ -40,7 +41,8 @@ class Sweep:
 
     def to_arrow(self) -> Any:
         """One pyarrow table, in the order of the runs. Runs of other sweeps in the same place are left out."""
-        import pyarrow
+        with extra("arrow"):
+            import pyarrow
 
         if self.out is None or self._plan is None:
             return pyarrow.Table.from_pylist(self.rows)
@@ -214,7 +216,8 @@ class _Store:
     """Parquet files in a directory or at a URL, one for each batch and partition, each written whole or not at all."""
 
     def __init__(self, path: str, kinds: Mapping[str, type[Any]], partition: tuple[str, ...] = ()) -> None:
-        import pyarrow
+        with extra("arrow"):
+            import pyarrow
 
         self.path = path
         self.partition = tuple(f"axis_{name}" for name in partition)

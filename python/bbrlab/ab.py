@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 
 from bbrlab import _bbrlab
+from bbrlab._extra import extra
 from bbrlab._files import opened
 from bbrlab._run import _quoted
 from bbrlab._study import Study
@@ -78,7 +79,8 @@ def _here(paths: list[str]) -> Iterator[list[str]]:
     if not any("://" in path for path in paths):
         yield paths
         return
-    import pyarrow.fs
+    with extra("arrow"):
+        import pyarrow.fs
 
     with tempfile.TemporaryDirectory() as folder:
 

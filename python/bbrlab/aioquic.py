@@ -18,11 +18,13 @@ import functools
 from collections.abc import Iterable
 from typing import Any
 
-from aioquic.quic import recovery
-from aioquic.quic.congestion.base import QuicCongestionControl, register_congestion_control
-from aioquic.quic.packet_builder import QuicSentPacket
-
 from bbrlab._bbrlab import Controller, Token
+from bbrlab._extra import extra
+
+with extra("aioquic"):
+    from aioquic.quic import recovery
+    from aioquic.quic.congestion.base import QuicCongestionControl, register_congestion_control
+    from aioquic.quic.packet_builder import QuicSentPacket
 
 __all__ = ["CongestionControl", "register"]
 

@@ -22,14 +22,16 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
-import gymnasium
-import numpy as np
-from gymnasium import spaces
-from gymnasium.vector import VectorEnv
-from numpy.typing import NDArray
-
 from bbrlab import _bbrlab
+from bbrlab._extra import extra
 from bbrlab._run import Scenario
+
+with extra("gym"):
+    import gymnasium
+    import numpy as np
+    from gymnasium import spaces
+    from gymnasium.vector import VectorEnv
+    from numpy.typing import NDArray
 
 FIELDS: list[str] = list(_bbrlab.Envs.fields())
 _AT = {name: index for index, name in enumerate(FIELDS)}
@@ -240,7 +242,8 @@ class CongestionControlVector(VectorEnv[NDArray[np.float32], NDArray[np.float32]
 
 def parallel(agents: int, draw: Draw = random_scenario, **rules: Any) -> Any:
     """A PettingZoo parallel environment of `agents` learners at one bottleneck. `rules`: those of `CongestionControl`."""
-    from bbrlab._pettingzoo import CongestionControlParallel
+    with extra("pettingzoo"):
+        from bbrlab._pettingzoo import CongestionControlParallel
 
     return CongestionControlParallel(agents, draw, **rules)
 

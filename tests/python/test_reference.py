@@ -1,7 +1,8 @@
-"""Every public name has a docstring: the reference is made of them."""
+"""Every public name has a docstring, and its examples hold: the reference is made of them."""
 
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 
+import doctest
 import inspect
 
 import pytest
@@ -34,3 +35,8 @@ def public():
 def test_a_public_name_has_a_docstring(name, thing):
     doc = inspect.getdoc(thing)
     assert doc and doc.strip(), name
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
+def test_examples_give_what_the_reference_shows(module):
+    assert doctest.testmod(module).failed == 0

@@ -9,6 +9,7 @@ import multiprocessing
 import os
 import pickle
 import signal
+import sys
 import threading
 import time
 import types
@@ -189,6 +190,21 @@ def test_an_error_has_the_value_found_and_the_values_accepted():
     with pytest.raises(bbrlab.ScenarioError) as raised:
         bbrlab.run(rate="fast")
     assert raised.value.found == "fast" and "10mbit" in raised.value.accepted
+    for wrong in [{"repeat": 2.5}, "repeat = 2.5"]:
+        with pytest.raises(bbrlab.ScenarioError) as raised:
+            bbrlab.run(wrong)
+        assert (raised.value.found, raised.value.accepted) == ("2.5", "a whole number from 1 to 100000")
+
+
+def test_texts_of_the_table_of_keys_have_no_blank_at_their_ends():
+    texts = [line for rows in bbrlab.keys().values() for row in rows for line in row["meaning"]]
+    assert texts and not [line for line in texts if line != line.strip()]
+
+
+def test_a_part_without_its_package_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+    with pytest.raises(ImportError, match=r"pip install 'bbrlab\[progress\]'"):
+        bbrlab.run(**KEYS, progress=True)
 
 
 @pytest.mark.parametrize("keys", [{"rate": b"1mbit"}, {"flows": b"bbr1"}, {"name": object()}])

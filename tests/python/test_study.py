@@ -112,6 +112,11 @@ def test_logs_are_replayed_as_by_the_command(command):
     assert bbrlab.replay(*logs)._table == wanted and wanted["equal"]
 
 
+def test_a_log_that_is_not_there_is_named():
+    with pytest.raises(FileNotFoundError, match="missing.tap"):
+        bbrlab.replay("missing.tap")
+
+
 def test_a_report_of_a_test_is_that_of_the_command(command, tmp_path):
     folder = ROOT / "examples" / "ab-test"
     wanted, _ = command("ab", "report", folder, "--json")

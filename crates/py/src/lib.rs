@@ -55,16 +55,23 @@ fn parameters(algorithm: &str) -> PyResult<String> {
     Ok(Value::from(rows.collect::<Vec<_>>()).to_string())
 }
 
+/// Lines of documentation without the blank after their slashes.
+fn trimmed(lines: &[&str]) -> Vec<String> {
+    lines.iter().map(|line| line.trim().to_owned()).collect()
+}
+
 /// Keys of a scenario and options of a flow as JSON.
 #[pyfunction]
 fn keys() -> String {
     let keys: Vec<Value> = KEYS
         .iter()
-        .map(|key| json!({ "name": key.name, "value": key.value, "default": key.default, "meaning": key.help }))
+        .map(
+            |key| json!({ "name": key.name, "value": key.value, "default": key.default, "meaning": trimmed(key.help) }),
+        )
         .collect();
     let options: Vec<Value> = FLOW_OPTIONS
         .iter()
-        .map(|option| json!({ "name": option.name, "value": option.value, "meaning": option.help }))
+        .map(|option| json!({ "name": option.name, "value": option.value, "meaning": trimmed(option.help) }))
         .collect();
     json!({ "keys": keys, "flow_options": options }).to_string()
 }

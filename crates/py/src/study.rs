@@ -1,10 +1,10 @@
 //! Populations of paths and users: advice, tuning, studies of users, and replays of recorded logs.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use std::fs;
 use std::panic::resume_unwind;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::{fs, io};
 
 use bbrlab_lab::population::{self, Changes, Work};
 use bbrlab_report::Report;
@@ -58,7 +58,7 @@ fn run<T: Send>(py: Python<'_>, work: impl FnOnce(&(dyn Fn() + Sync)) -> T + Sen
 }
 
 fn bytes(path: &str) -> PyResult<Vec<u8>> {
-    fs::read(path).map_err(PyErr::from)
+    fs::read(path).map_err(|fault| io::Error::new(fault.kind(), format!("{path}: {fault}")).into())
 }
 
 fn text_of(path: &str) -> PyResult<String> {

@@ -292,6 +292,7 @@ scenario_keys! {
 
     /// Number of runs, with seeds seed…seed+N−1: reports medians with 95 % bootstrap intervals, and adds jitter to the
     /// starts
+    #[serde(deserialize_with = "number_of_runs")]
     repeat: u32 = 1;
     Run "N", default "1", set |scenario, text| scenario.repeat = whole(text, "number of runs", 1, 100_000)? as u32;
     example &["--repeat", "2"];
@@ -516,6 +517,29 @@ fn change(setup: &Setup, what: &str, is_held: impl Fn(&Change) -> bool) -> Optio
 
 fn unknown(setup: &Setup, check: impl Fn(&FlowSetup) -> crate::Result<()>) -> Option<String> {
     setup.flows.iter().find_map(|flow| check(flow).err().map(|what| format!("{} holds {what}", flow.name)))
+}
+
+/// Reads `repeat`; its limits are checked with those of the other keys.
+fn number_of_runs<'de, D: serde::Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
+    struct Runs;
+
+    impl serde::de::Visitor<'_> for Runs {
+        type Value = u32;
+
+        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("a whole number from 1 to 100000")
+        }
+
+        fn visit_u64<E: serde::de::Error>(self, number: u64) -> Result<u32, E> {
+            u32::try_from(number).map_err(|_| E::invalid_value(serde::de::Unexpected::Unsigned(number), &self))
+        }
+
+        fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<u32, E> {
+            u32::try_from(number).map_err(|_| E::invalid_value(serde::de::Unexpected::Signed(number), &self))
+        }
+    }
+
+    from.deserialize_any(Runs)
 }
 
 #[cfg(test)]

@@ -84,8 +84,10 @@ pub enum Problem {
     MissingKey(&'static str),
     /// A value of another type.
     WrongType {
-        /// The value found.
+        /// The value found, in words.
         found: String,
+        /// The value itself, unless it is a list or a table.
+        value: Option<Box<str>>,
         /// Description of the accepted values.
         accepted: String,
     },
@@ -101,7 +103,7 @@ impl fmt::Display for Problem {
                 None => write!(f, "unknown key {key:?}; the keys here are {}", known.join(", ")),
             },
             Self::MissingKey(key) => write!(f, "{key:?} is missing; write it"),
-            Self::WrongType { found, accepted } => write!(f, "{found}; write {accepted}"),
+            Self::WrongType { found, accepted, .. } => write!(f, "{found}; write {accepted}"),
             Self::Value(message) => f.write_str(message),
         }
     }
@@ -176,7 +178,7 @@ impl serde::de::Error for ReadError {
     }
 
     fn invalid_type(found: Unexpected<'_>, accepted: &dyn Expected) -> Self {
-        Self::of(Problem::WrongType { found: described(found), accepted: accepted.to_string() })
+        Self::of(Problem::WrongType { value: value_of(found), found: described(found), accepted: accepted.to_string() })
     }
 
     fn invalid_value(found: Unexpected<'_>, accepted: &dyn Expected) -> Self {
@@ -203,6 +205,17 @@ fn described(found: Unexpected<'_>) -> String {
         Unexpected::Float(value) => format!("found the number `{value}`"),
         Unexpected::Str(text) => format!("found the text {text:?}"),
         other => format!("found {other}"),
+    }
+}
+
+fn value_of(found: Unexpected<'_>) -> Option<Box<str>> {
+    match found {
+        Unexpected::Bool(value) => Some(value.to_string().into()),
+        Unexpected::Unsigned(value) => Some(value.to_string().into()),
+        Unexpected::Signed(value) => Some(value.to_string().into()),
+        Unexpected::Float(value) => Some(value.to_string().into()),
+        Unexpected::Str(text) => Some(text.into()),
+        _ => None,
     }
 }
 
@@ -262,8 +275,8 @@ fn note(
 }
 
 impl Node {
-    fn found(&self) -> String {
-        described(match self {
+    fn found(&self) -> Unexpected<'_> {
+        match self {
             Self::Null => Unexpected::Unit,
             Self::Bool(value) => Unexpected::Bool(*value),
             Self::Signed(value) => Unexpected::Signed(*value),
@@ -272,11 +285,12 @@ impl Node {
             Self::Text(text) => Unexpected::Str(text),
             Self::List(_) => Unexpected::Seq,
             Self::Table(_) => Unexpected::Map,
-        })
+        }
     }
 
     fn wrong(&self, accepted: impl Into<String>) -> ReadError {
-        ReadError::of(Problem::WrongType { found: self.found(), accepted: accepted.into() })
+        let found = self.found();
+        ReadError::of(Problem::WrongType { value: value_of(found), found: described(found), accepted: accepted.into() })
     }
 
     /// A whole number from 0 to `max`.

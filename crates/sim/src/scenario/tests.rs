@@ -96,6 +96,7 @@ const BAD_FILES: &[(&str, &str)] = &[
         "lab.toml:1: on: \"moon\" is not a backend; write sim, uml, kernel, quic:s2n, quic:noq or quic:quinn",
     ),
     ("repeat = 0", "lab.toml:1: repeat: 0 is out of range; write 1 to 100000"),
+    ("repeat = 2.5", "lab.toml:1: repeat: found the number `2.5`; write a whole number from 1 to 100000"),
     ("ratee = 1", "lab.toml:1: unknown key \"ratee\"; did you mean rate?"),
     ("[[link]]\nrate = \"1mbit\"\nbufer = \"2p\"", "lab.toml:3: link 1: unknown key \"bufer\"; did you mean buffer?"),
     (
