@@ -3,7 +3,7 @@
 # Builds what is released into out/release, and tries it in fresh places without this repository.
 # usage: tools/release.sh PART…      crates archives deb image wheels sbom sums; without any: all, in this order
 #   crates    the published crates, in order; each unpacked elsewhere, built, tested and documented
-#   archives  a static command for x86-64 and aarch64, with man page, completions and units
+#   archives  a static command for x86-64 and aarch64, with man pages, completions and units
 #   deb       a Debian package for this architecture; installed, used, removed and purged in a chroot
 #   image     an OCI image of the static command; run rootless
 #   wheels    Python packages for both architectures, and the sources; installed in a fresh environment
@@ -196,24 +196,33 @@ Description: BBR congestion control: simulate, compare, load, watch
  real kernels, in this host's kernel as BPF, and in QUIC. The units are not
  enabled: bbrlab-exporter serves metrics, bbrlab-policy applies a policy.
 END
-    # What the command wrote at run time is the host's state: only purging removes it.
+    # What the command changed on the host is undone while the command is there. Its records stay until the package is purged.
     cat >"$1/DEBIAN/postrm" <<'END'
 #!/bin/sh
 set -e
-if [ "$1" = purge ]; then rm -rf /var/lib/bbrlab /run/bbrlab; fi
+if [ "$1" = purge ]; then rm -rf /var/lib/bbrlab /var/lib/bbrlab-rules /run/bbrlab; fi
 if [ -d /run/systemd/system ]; then systemctl daemon-reload >/dev/null || true; fi
 END
     cat >"$1/DEBIAN/prerm" <<'END'
 #!/bin/sh
 set -e
-if [ "$1" = remove ] && [ -d /run/systemd/system ]; then
-    systemctl --now disable bbrlab-exporter.service bbrlab-policy.service >/dev/null 2>&1 || true
+[ "$1" = remove ] || exit 0
+if [ -d /run/systemd/system ]; then
+    systemctl stop bbrlab-exporter.service bbrlab-policy.service 'bbrlab-rule@*.service' >/dev/null 2>&1 || true
+    systemctl disable bbrlab-exporter.service bbrlab-policy.service bbrlab-rule@.service >/dev/null 2>&1 || true
 fi
+bbrlab host disable >/dev/null || true
+[ -d /run/bbrlab ] || [ -d /sys/fs/bpf/bbrlab ] || exit 0
+bbrlab ab stop >/dev/null 2>&1 || true
+bbrlab host policy remove >/dev/null || true
+bbrlab host status | sed -n 's/^loaded  *\([^ :]*\):.*/\1/p' | while read -r name; do
+    bbrlab host unload "$name" >/dev/null || true
+done
 END
     chmod 755 "$1"/DEBIAN/p*rm
 }
 
-# try_deb FILE: in a chroot of the oldest Debian that it supports; purging leaves nothing
+# try_deb FILE: in a chroot of the oldest Debian that it supports; removing it undoes what was enabled, purging leaves nothing
 try_deb() {
     [ "$(id -u)" -eq 0 ] || { say "the package is not tried: chroots need root"; return; }
     local chroot=$scratch/chroot
@@ -224,9 +233,13 @@ try_deb() {
     chroot "$chroot" dpkg -i "/tmp/$(basename "$1")" >/dev/null
     chroot "$chroot" bbrlab run --duration 5s --flow bbr-lab | grep -q '^bbr-lab#0' || fail "the installed command does not run"
     chroot "$chroot" bbrlab doctor >/dev/null || [ $? -le 1 ]
-    mkdir -p "$chroot/var/lib/bbrlab/kept"
+    mkdir -p "$chroot"/var/lib/bbrlab{,-rules}/kept
+    # As `host enable` leaves them, but for the settings of the running kernel, which is this machine's.
+    echo 'net.ipv4.tcp_congestion_control = bbr' >"$chroot/etc/sysctl.d/90-bbrlab.conf"
+    echo '[{"file":{"path":"etc/sysctl.d/90-bbrlab.conf","text":"net.ipv4.tcp_congestion_control = bbr\n","before":null}}]' >"$chroot/var/lib/bbrlab/enabled.json"
     chroot "$chroot" dpkg -r bbrlab >/dev/null
-    [ -d "$chroot/var/lib/bbrlab/kept" ] || fail "removing the package removed the host's state"
+    [ ! -e "$chroot/etc/sysctl.d/90-bbrlab.conf" ] || fail "removing the package leaves what was enabled"
+    [ -d "$chroot/var/lib/bbrlab/kept" ] || fail "removing the package removed the host's records"
     chroot "$chroot" dpkg -P bbrlab >/dev/null
     rm "$chroot/tmp/$(basename "$1")"
     list >"$scratch/after"
