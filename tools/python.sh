@@ -41,9 +41,13 @@ wheels() {
     grep -E '^(maturin|ziglang)==' tests/python/requirements.txt >out/python-build.txt
     install out/python-build.txt
     rm -rf out/wheels
+    # A licence of the wheels, and of them alone.
+    trap 'rm -f LICENSE-THIRD-PARTY' EXIT
     for arch in x86_64 aarch64; do
+        tools/licences.py bbrlab-py "$arch-unknown-linux-gnu" '' >LICENSE-THIRD-PARTY
         build out/wheels --zig --compatibility manylinux_2_28 --target "$arch-unknown-linux-gnu"
     done
+    rm LICENSE-THIRD-PARTY
     "$env/bin/maturin" sdist --out out/wheels
 }
 

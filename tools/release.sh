@@ -55,9 +55,10 @@ build() {
         cargo build --quiet --locked --profile dist -p bbrlab --features "$2" --target "$1" "${linker[@]}"
 }
 
-# papers COMMAND DIR: licences, man page, completions and units
+# papers COMMAND DIR TARGET FEATURES: licences, man page, completions and units; the licences are those of a build
 papers() {
     install -Dm644 -t "$2" LICENSE-APACHE LICENSE-MIT README.md CHANGELOG.md
+    tools/licences.py bbrlab "$3" "$4" >"$2/LICENSE-THIRD-PARTY"
     mkdir -p "$2"/{man,completions,systemd}
     "$1" man >"$2/man/bbrlab.1"
     "$1" completions bash >"$2/completions/bbrlab.bash"
@@ -111,7 +112,7 @@ pack_archive() {
     local name=bbrlab-$version-$1-linux
     build "$1-unknown-linux-musl" tune
     # Man page and completions are those of the command that this machine runs.
-    papers "$target/x86_64-unknown-linux-musl/dist/bbrlab" "$scratch/$name"
+    papers "$target/x86_64-unknown-linux-musl/dist/bbrlab" "$scratch/$name" "$1-unknown-linux-musl" tune
     install -m755 "$target/$1-unknown-linux-musl/dist/bbrlab" "$scratch/$name/"
     tarball "$scratch/$name" "$out/$name.tar.gz"
 }
@@ -149,10 +150,11 @@ pack_deb() {
     host=$(rustc -vV | sed -n 's/^host: //p')
     build "$host" tune,host,quic
     install -Dm755 "$target/$host/dist/bbrlab" "$tree/usr/bin/bbrlab"
-    papers "$tree/usr/bin/bbrlab" "$scratch/papers"
+    papers "$tree/usr/bin/bbrlab" "$scratch/papers" "$host" tune,host,quic
     install -d "$tree"/usr/share/{doc/bbrlab,man/man1} "$tree/lib/systemd/system" "$tree/DEBIAN"
     gzip --no-name --best <"$scratch/papers/man/bbrlab.1" >"$tree/usr/share/man/man1/bbrlab.1.gz"
     gzip --no-name --best <CHANGELOG.md >"$tree/usr/share/doc/bbrlab/changelog.gz"
+    gzip --no-name --best <"$scratch/papers/LICENSE-THIRD-PARTY" >"$tree/usr/share/doc/bbrlab/LICENSE-THIRD-PARTY.gz"
     install -Dm644 "$scratch/papers/completions/bbrlab.bash" "$tree/usr/share/bash-completion/completions/bbrlab"
     install -Dm644 "$scratch/papers/completions/_bbrlab" "$tree/usr/share/zsh/vendor-completions/_bbrlab"
     install -Dm644 "$scratch/papers/completions/bbrlab.fish" "$tree/usr/share/fish/vendor_completions.d/bbrlab.fish"
@@ -167,6 +169,8 @@ Source: https://github.com/bbrlab/bbrlab
 
 Files: *
 Copyright: The bbrlab contributors
+Comment: The command contains works of others. Their authors, licences and sources
+ are in LICENSE-THIRD-PARTY.gz beside this file.
 License: Apache-2.0 or Expat
  The Apache License 2.0 is in /usr/share/common-licenses/Apache-2.0.
 $(sed 's/^$/./; s/^/ /' LICENSE-MIT)
@@ -251,7 +255,9 @@ image() {
     build x86_64-unknown-linux-musl tune
     store=(--root "$scratch/store" --runroot "$scratch/run" --storage-driver vfs)
     install -Dm755 -t "$place" "$target/x86_64-unknown-linux-musl/dist/bbrlab"
-    touch --date="@$SOURCE_DATE_EPOCH" "$place/bbrlab"
+    install -m644 -t "$place" LICENSE-APACHE LICENSE-MIT
+    tools/licences.py bbrlab x86_64-unknown-linux-musl tune >"$place/LICENSE-THIRD-PARTY"
+    touch --date="@$SOURCE_DATE_EPOCH" "$place"/*
     buildah "${store[@]}" bud --quiet --isolation chroot --timestamp "$SOURCE_DATE_EPOCH" -t "bbrlab:$version" \
         -f contrib/Containerfile.static "$place" >/dev/null
     rm -f "$out/$name"
