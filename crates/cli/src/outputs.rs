@@ -192,6 +192,10 @@ impl Target {
         }
         let (file, temporary) = self.temporary().map_err(&fault)?;
         let written = PendingFile { flag: self.flag, temporary, path: path.clone() };
+        // As closed as the file that it replaces.
+        if let Ok(old) = fs::metadata(path) {
+            file.set_permissions(old.permissions()).map_err(&fault)?;
+        }
         let mut file = BufWriter::new(file);
         fill(&mut file).and_then(|()| file.flush()).map_err(fault)?;
         Ok(Some(written))
@@ -269,6 +273,9 @@ impl Destination {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     /// In a container every process may have the same number.
@@ -285,5 +292,17 @@ mod tests {
             (b"new".to_vec(), b"left".to_vec())
         );
         fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn a_file_that_is_replaced_keeps_its_permissions() {
+        let path = std::env::temp_dir().join(format!("bbrlab-outputs-{}.json", std::process::id()));
+        fs::write(&path, "old").unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+        let target = Target::check("--json", &path).unwrap();
+        commit(target.write(|to| to.write_all(b"new")).unwrap().into_iter().collect()).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"new");
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        fs::remove_file(&path).unwrap();
     }
 }
