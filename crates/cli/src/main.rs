@@ -19,15 +19,14 @@ mod runner;
 mod scenario;
 mod table;
 mod traces;
+mod usage;
 
 use std::borrow::Cow;
-use std::error::Error as _;
 use std::io::{self, Write};
 use std::process::ExitCode;
 use std::sync::Once;
 
 use bbrlab_host::rights::Service;
-use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand};
 
 use command::*;
@@ -38,10 +37,7 @@ static ALLOCATOR: bbrlab_live::memory::ExitOnOutOfMemory = bbrlab_live::memory::
 
 /// Simulate BBR congestion control, run it on real kernels, check published claims, get advice
 #[derive(Debug, Parser)]
-#[command(name = "bbrlab", version, max_term_width = 100)]
-#[command(after_help = "Start with: bbrlab run --flow bbr1 --flow cubic\n\n\
-    Commands marked \"not in this build\" need `make build`; docs/install.md lists their requirements.\n\n\
-    Exit status: 0 done and every expectation holds; 1 an expectation failed; 2 it could not run; 130 interrupted.")]
+#[command(name = "bbrlab", version, max_term_width = usage::WIDTH_MAX, after_help = usage::after_help())]
 pub struct Cli {
     /// Subcommand to run.
     #[command(subcommand)]
@@ -186,7 +182,7 @@ fn main() -> ExitCode {
     outputs::clean_up_on_faults();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => return usage(&error),
+        Err(error) => return usage::report(&error),
     };
     // The first thread besides this one answers signals.
     let dropped = cli.command.service().map_or(Ok(()), Service::drop_others);
@@ -257,8 +253,12 @@ fn print(text: &str) -> Result<Verdict, Error> {
 
 /// Writes to standard output. A reader that closes its end early is not an error.
 fn print_bytes(bytes: &[u8]) -> Result<Verdict, Error> {
-    let mut out = io::stdout().lock();
-    match out.write_all(bytes).and_then(|()| out.flush()) {
+    printed(|out| out.write_all(bytes))
+}
+
+fn printed(write: impl FnOnce(&mut io::Stdout) -> io::Result<()>) -> Result<Verdict, Error> {
+    let mut out = io::stdout();
+    match write(&mut out).and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Error::Stdout(error)),
         _ => Ok(Verdict::Holds),
     }
@@ -292,76 +292,6 @@ fn shortened(word: &str) -> Cow<'_, str> {
         Some(((head, _), (tail, _))) if head < tail => Cow::Owned(format!("{}…{}", &word[..head], &word[tail..])),
         _ => Cow::Borrowed(word),
     }
-}
-
-/// Handles clap's errors: prints help and version as they are, everything else in one line.
-fn usage(error: &clap::Error) -> ExitCode {
-    match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            let _ = error.print();
-            ExitCode::SUCCESS
-        }
-        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand => {
-            let command = Cli::command();
-            let names: Vec<&str> =
-                command.get_subcommands().filter(|one| !one.is_hide_set()).map(clap::Command::get_name).collect();
-            refuse(&format!("no command; write one of {}, or see `bbrlab --help`", names.join(", ")))
-        }
-        _ => refuse(&format!("{}; see `{} --help`", line_of(error), named())),
-    }
-}
-
-/// Formats an error of clap's in one line, from its fields.
-fn line_of(error: &clap::Error) -> String {
-    let text = |kind| match error.get(kind) {
-        Some(ContextValue::String(text)) => text.clone(),
-        Some(ContextValue::Strings(texts)) => texts.join("', '"),
-        _ => String::new(),
-    };
-    let similar = |kind, what: &str| match text(kind) {
-        near if near.is_empty() => String::new(),
-        near => format!("; a similar {what} exists: '{near}'"),
-    };
-    let argument = text(ContextKind::InvalidArg);
-    match error.kind() {
-        ErrorKind::UnknownArgument => {
-            format!("unexpected argument '{argument}'{}", similar(ContextKind::SuggestedArg, "argument"))
-        }
-        ErrorKind::InvalidSubcommand => {
-            let name = text(ContextKind::InvalidSubcommand);
-            format!("unknown command '{name}'{}", similar(ContextKind::SuggestedSubcommand, "command"))
-        }
-        ErrorKind::InvalidValue | ErrorKind::ValueValidation => {
-            let value = text(ContextKind::InvalidValue);
-            match (error.get(ContextKind::ValidValue), error.source()) {
-                (_, Some(reason)) => format!("'{argument}': {reason}"),
-                _ if value.is_empty() => format!("'{argument}' needs a value"),
-                (Some(ContextValue::Strings(names)), _) => {
-                    let near = similar(ContextKind::SuggestedValue, "value");
-                    format!("'{argument}': '{value}' is unknown; write {}{near}", names.join(", "))
-                }
-                _ => format!("'{argument}': '{value}' is not accepted"),
-            }
-        }
-        ErrorKind::ArgumentConflict => match text(ContextKind::PriorArg) {
-            prior if prior == argument => format!("'{argument}' cannot be used multiple times"),
-            prior => format!("'{argument}' cannot be used with '{prior}'"),
-        },
-        ErrorKind::MissingRequiredArgument => format!("missing: '{argument}'"),
-        kind => format!("{}: '{argument}'", kind.as_str().unwrap_or("the arguments are not valid")),
-    }
-}
-
-/// The command that the arguments name, with its subcommands.
-fn named() -> String {
-    let mut command = Cli::command();
-    let mut name = "bbrlab".to_owned();
-    for word in std::env::args().skip(1) {
-        let Some(next) = command.find_subcommand(&word).cloned() else { break };
-        name += &format!(" {word}");
-        command = next;
-    }
-    name
 }
 
 fn man() -> Result<Verdict, Error> {
