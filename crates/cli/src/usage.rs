@@ -108,3 +108,27 @@ fn named() -> (String, clap::Command) {
     }
     (name, command)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Calls `look` with a command and each of its subcommands.
+    fn each(command: &clap::Command, look: &mut dyn FnMut(&clap::Command)) {
+        look(command);
+        command.get_subcommands().for_each(|one| each(one, look));
+    }
+
+    #[test]
+    fn no_line_of_an_example_is_wrapped() {
+        let mut examples = 0;
+        each(&Cli::command(), &mut |command| {
+            let text = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            for line in text.lines().filter(|line| line.starts_with("  ")) {
+                examples += 1;
+                assert!(line.chars().count() <= WIDTH_MAX, "{}: {line}", command.get_name());
+            }
+        });
+        assert!(examples > 20, "{examples} lines");
+    }
+}

@@ -31,7 +31,8 @@ const PATIENCE_MIN: Duration = Duration::from_millis(100);
 #[command(after_help = "Examples:\n  \
         bbrlab serve --root . --cc bbr3 --tcp-cc bbr\n  \
         bbrlab serve --memory 1GB --quic 4433 --cc bbr3,loss_thresh=1%\n  \
-        bbrlab emulate --rate 100mbit --rtt 20ms --data down --server 'bbrlab serve --memory 1GB --quic $BBRLAB_SERVER_IP:4433' -- \\\n    \
+        bbrlab emulate --rate 100mbit --rtt 20ms --data down \\\n    \
+            --server 'bbrlab serve --memory 1GB --quic $BBRLAB_SERVER_IP:4433' -- \\\n    \
             sh -c 'bbrlab get --insecure --output /dev/null https://$BBRLAB_SERVER_IP:4433/bytes/100MB'\n\n\
         Without --tcp and --quic it listens on both, on loopback only: 127.0.0.1:8080 and 127.0.0.1:4433.\n\
         It runs until interrupted.")]

@@ -36,7 +36,8 @@ type ByteWriter<'a> = &'a mut (dyn std::io::Write + Send);
 /// Flags of `bbrlab sweep`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
-        bbrlab sweep --vary cc=bbr1,bbr3,cubic --vary rate=1mbit..1gbit:7 --vary buffer=0.1bdp,1bdp,8bdp --out out/sweep\n  \
+        bbrlab sweep --vary cc=bbr1,bbr3,cubic --vary rate=1mbit..1gbit:7 --vary buffer=0.1bdp,8bdp \\\n    \
+            --out out/sweep\n  \
         bbrlab sweep sweep.toml --repeat 3 --out out/sweep --report out/sweep.html\n  \
         bbrlab sweep sweep.toml --out out/sweep --shard $TASK/20\n\n\
         An axis with the name of a scenario key sets that key; any other axis replaces {NAME} in the values, as {cc} in --flow '{cc}'. \
