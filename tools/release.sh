@@ -55,12 +55,12 @@ build() {
         cargo build --quiet --locked --profile dist -p bbrlab --features "$2" --target "$1" "${linker[@]}"
 }
 
-# papers COMMAND DIR TARGET FEATURES: licences, man page, completions and units; the licences are those of a build
+# papers COMMAND DIR TARGET FEATURES: licences, man pages, completions and units; the licences are those of a build
 papers() {
     install -Dm644 -t "$2" LICENSE-APACHE LICENSE-MIT README.md CHANGELOG.md
     tools/licences.py bbrlab "$3" "$4" >"$2/LICENSE-THIRD-PARTY"
     mkdir -p "$2"/{man,completions,systemd}
-    "$1" man >"$2/man/bbrlab.1"
+    "$1" man --out "$2/man"
     "$1" completions bash >"$2/completions/bbrlab.bash"
     "$1" completions zsh >"$2/completions/_bbrlab"
     "$1" completions fish >"$2/completions/bbrlab.fish"
@@ -111,7 +111,7 @@ crates() {
 pack_archive() {
     local name=bbrlab-$version-$1-linux
     build "$1-unknown-linux-musl" tune
-    # Man page and completions are those of the command that this machine runs.
+    # Man pages and completions are those of the command that this machine runs.
     papers "$target/x86_64-unknown-linux-musl/dist/bbrlab" "$scratch/$name" "$1-unknown-linux-musl" tune
     install -m755 "$target/$1-unknown-linux-musl/dist/bbrlab" "$scratch/$name/"
     tarball "$scratch/$name" "$out/$name.tar.gz"
@@ -152,7 +152,8 @@ pack_deb() {
     install -Dm755 "$target/$host/dist/bbrlab" "$tree/usr/bin/bbrlab"
     papers "$tree/usr/bin/bbrlab" "$scratch/papers" "$host" tune,host,quic
     install -d "$tree"/usr/share/{doc/bbrlab,man/man1} "$tree/lib/systemd/system" "$tree/DEBIAN"
-    gzip --no-name --best <"$scratch/papers/man/bbrlab.1" >"$tree/usr/share/man/man1/bbrlab.1.gz"
+    install -m644 -t "$tree/usr/share/man/man1" "$scratch"/papers/man/*
+    gzip --no-name --best "$tree"/usr/share/man/man1/*
     gzip --no-name --best <CHANGELOG.md >"$tree/usr/share/doc/bbrlab/changelog.gz"
     gzip --no-name --best <"$scratch/papers/LICENSE-THIRD-PARTY" >"$tree/usr/share/doc/bbrlab/LICENSE-THIRD-PARTY.gz"
     install -Dm644 "$scratch/papers/completions/bbrlab.bash" "$tree/usr/share/bash-completion/completions/bbrlab"
@@ -232,6 +233,7 @@ try_deb() {
     local chroot=$scratch/chroot
     mmdebstrap --quiet --variant=minbase --include=libelf1,zlib1g bookworm "$chroot" >/dev/null 2>&1 || fail "mmdebstrap makes no chroot of Debian 12; it needs a network"
     list() { (cd "$chroot" && find . -path ./var/lib/dpkg -prune -o -path ./var/log -prune -o -print | sort); }
+    mkdir -p "$chroot/etc/sysctl.d"
     list >"$scratch/before"
     cp "$1" "$chroot/tmp/"
     chroot "$chroot" dpkg -i "/tmp/$(basename "$1")" >/dev/null

@@ -12,6 +12,7 @@ mod error;
 mod grid;
 mod inputs;
 mod interrupt;
+mod man;
 mod outputs;
 mod progress;
 mod provenance;
@@ -133,7 +134,7 @@ pub enum Command {
         shell: clap_complete::Shell,
     },
     /// Print the man pages, in roff
-    Man,
+    Man(man::ManArgs),
     /// The first process inside User Mode Linux
     #[command(hide = true)]
     UmlGuest {
@@ -228,7 +229,7 @@ fn main() -> ExitCode {
             clap_complete::generate(*shell, &mut Cli::command(), "bbrlab", &mut text);
             print(&String::from_utf8_lossy(&text))
         }
-        Command::Man => man(),
+        Command::Man(args) => man::man(args),
         Command::UmlGuest { directory, .. } => runner::uml_guest(directory),
     };
     drop(outputs::clean_up());
@@ -292,17 +293,4 @@ fn shortened(word: &str) -> Cow<'_, str> {
         Some(((head, _), (tail, _))) if head < tail => Cow::Owned(format!("{}…{}", &word[..head], &word[tail..])),
         _ => Cow::Borrowed(word),
     }
-}
-
-fn man() -> Result<Verdict, Error> {
-    let mut page = Vec::new();
-    let fault = Error::io("man page");
-    // Built, so that each page has the full name of its command: `bbrlab run`.
-    let mut root = Cli::command();
-    root.build();
-    clap_mangen::Man::new(root.clone()).render(&mut page).map_err(&fault)?;
-    for command in root.get_subcommands().filter(|command| command.get_name() != "help") {
-        clap_mangen::Man::new(command.clone()).render(&mut page).map_err(&fault)?;
-    }
-    print(&String::from_utf8_lossy(&page))
 }
