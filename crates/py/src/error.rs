@@ -66,7 +66,7 @@ fn read(source: &ReadError) -> Facts {
     let (found, accepted) = match &source.problem {
         Problem::UnknownKey { key, known } => (Some(key.clone()), Some(known.join(", "))),
         Problem::MissingKey(key) => (None, Some((*key).to_owned())),
-        Problem::WrongType { value, accepted, .. } => (value.as_deref().map(str::to_owned), Some(accepted.clone())),
+        Problem::WrongType(wrong) => (wrong.value.clone(), Some(wrong.accepted.clone())),
         Problem::Value(_) => (None, None),
     };
     Facts { place, found, accepted }

@@ -37,7 +37,7 @@ pub use keys::{KEYS, Key, KeyGroup, Scenario, key};
 pub use model::schema;
 pub use model::{ExpectSpec, LinkSpec};
 pub use presets::{PRESETS, Preset, WORKLOADS};
-pub use read::{Problem, ReadError, read, read_toml};
+pub use read::{Problem, ReadError, WrongType, read, read_toml};
 pub use resolve::{TraceReadError, TraceReader};
 pub use schedule::{ChangedLink, Schedule, Step};
 pub use source::{Locations, ScenarioError, ScenarioFile};

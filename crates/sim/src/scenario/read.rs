@@ -83,16 +83,20 @@ pub enum Problem {
     /// A key that is required.
     MissingKey(&'static str),
     /// A value of another type.
-    WrongType {
-        /// The value found, in words.
-        found: String,
-        /// The value itself, unless it is a list or a table.
-        value: Option<Box<str>>,
-        /// Description of the accepted values.
-        accepted: String,
-    },
+    WrongType(Box<WrongType>),
     /// A problem found while the value was converted to its type, as one line.
     Value(String),
+}
+
+/// A value of another type than the key's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WrongType {
+    /// The value found, in words.
+    pub found: String,
+    /// The value itself, unless it is a list or a table.
+    pub value: Option<String>,
+    /// Description of the accepted values.
+    pub accepted: String,
 }
 
 impl fmt::Display for Problem {
@@ -103,7 +107,7 @@ impl fmt::Display for Problem {
                 None => write!(f, "unknown key {key:?}; the keys here are {}", known.join(", ")),
             },
             Self::MissingKey(key) => write!(f, "{key:?} is missing; write it"),
-            Self::WrongType { found, accepted, .. } => write!(f, "{found}; write {accepted}"),
+            Self::WrongType(wrong) => write!(f, "{}; write {}", wrong.found, wrong.accepted),
             Self::Value(message) => f.write_str(message),
         }
     }
@@ -178,7 +182,7 @@ impl serde::de::Error for ReadError {
     }
 
     fn invalid_type(found: Unexpected<'_>, accepted: &dyn Expected) -> Self {
-        Self::of(Problem::WrongType { value: value_of(found), found: described(found), accepted: accepted.to_string() })
+        Self::of(wrong_type(found, accepted.to_string()))
     }
 
     fn invalid_value(found: Unexpected<'_>, accepted: &dyn Expected) -> Self {
@@ -208,13 +212,17 @@ fn described(found: Unexpected<'_>) -> String {
     }
 }
 
-fn value_of(found: Unexpected<'_>) -> Option<Box<str>> {
+fn wrong_type(found: Unexpected<'_>, accepted: String) -> Problem {
+    Problem::WrongType(Box::new(WrongType { found: described(found), value: value_of(found), accepted }))
+}
+
+fn value_of(found: Unexpected<'_>) -> Option<String> {
     match found {
-        Unexpected::Bool(value) => Some(value.to_string().into()),
-        Unexpected::Unsigned(value) => Some(value.to_string().into()),
-        Unexpected::Signed(value) => Some(value.to_string().into()),
-        Unexpected::Float(value) => Some(value.to_string().into()),
-        Unexpected::Str(text) => Some(text.into()),
+        Unexpected::Bool(value) => Some(value.to_string()),
+        Unexpected::Unsigned(value) => Some(value.to_string()),
+        Unexpected::Signed(value) => Some(value.to_string()),
+        Unexpected::Float(value) => Some(value.to_string()),
+        Unexpected::Str(text) => Some(text.to_owned()),
         _ => None,
     }
 }
@@ -289,8 +297,7 @@ impl Node {
     }
 
     fn wrong(&self, accepted: impl Into<String>) -> ReadError {
-        let found = self.found();
-        ReadError::of(Problem::WrongType { value: value_of(found), found: described(found), accepted: accepted.into() })
+        ReadError::of(wrong_type(self.found(), accepted.into()))
     }
 
     /// A whole number from 0 to `max`.
