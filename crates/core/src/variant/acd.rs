@@ -103,7 +103,8 @@ impl Hooks for Acd {
         // Without an RTT its source compares −1 and keeps the same as unsigned.
         let rtt_us = seen.ack.rs.rtt_us.map_or(u32::MAX, |rtt_us| u32::try_from(rtt_us).unwrap_or(u32::MAX));
         let is_above = seen.ack.rs.rtt_us.is_some_and(|rtt_us| rtt_us > min_rtt_us);
-        let (low, high) = (self.last_rtt_us.wrapping_sub(self.p.same_rtt), self.last_rtt_us.wrapping_add(self.p.same_rtt));
+        let (low, high) =
+            (self.last_rtt_us.wrapping_sub(self.p.same_rtt), self.last_rtt_us.wrapping_add(self.p.same_rtt));
         self.same = if is_above && low <= rtt_us && rtt_us <= high { self.same.saturating_add(1) } else { 0 };
         self.last_rtt_us = rtt_us;
         let is_far = is_above

@@ -50,7 +50,11 @@ fn seen(ack: &Ack, phase: Option<u8>) -> AckContext<'_> {
 }
 
 fn rtt_ack(now_us: u64, rtt_us: u64) -> Ack {
-    let rs = crate::estimators::RateSample { rtt_us: Some(rtt_us), acked_sacked: 1, ..crate::estimators::RateSample::default() };
+    let rs = crate::estimators::RateSample {
+        rtt_us: Some(rtt_us),
+        acked_sacked: 1,
+        ..crate::estimators::RateSample::default()
+    };
     Ack { now: Time::micros(now_us), rs, srtt: Some(Span::micros(rtt_us)), ..Ack::default() }
 }
 
