@@ -61,8 +61,6 @@ pub enum Base {
     Linux6_12,
     /// Linux 4.14: an RTT equal to RTprop or from a delayed ACK renews it, and every window of ProbeBW has two packets more.
     Linux4_14,
-    /// ns-3: RTprop as in Linux 4.14; a send quantum is one packet, and windows are not rounded.
-    Ns3,
 }
 
 /// Rules that a variant may replace. Each method's default is BBRv1's rule.

@@ -98,15 +98,14 @@ impl<V: Hooks> Bbr1<V> {
     // spec: Linux bbr_quantization_budget
     pub(super) fn quantization_budget(&self, cwnd: u64, gain: u32) -> u64 {
         let quanta = u64::from(self.p.quantization);
-        let (quantum, is_raised) = match (self.part.base(), self.mode) {
-            (Base::Ns3, _) => return cwnd.saturating_add(quanta),
-            (Base::Linux6_12, Mode::ProbeBw { phase, .. }) => (self.tso_segs_goal(), phase == 0),
-            (Base::Linux4_14, Mode::ProbeBw { .. }) => (self.tso_segs_goal(), gain > UNIT),
-            _ => (self.tso_segs_goal(), false),
-        };
-        let mut cwnd = cwnd.saturating_add(quanta * quantum);
+        let mut cwnd = cwnd.saturating_add(quanta * self.tso_segs_goal());
         if quanta > 0 {
             cwnd = cwnd.saturating_add(1) & !1; // an even window suits delayed ACKs of two packets
+            let is_raised = match (self.part.base(), self.mode) {
+                (Base::Linux6_12, Mode::ProbeBw { phase, .. }) => phase == 0,
+                (Base::Linux4_14, Mode::ProbeBw { .. }) => gain > UNIT,
+                _ => false,
+            };
             if is_raised {
                 cwnd = cwnd.saturating_add(2); // so that probing raises even a tiny window
             }

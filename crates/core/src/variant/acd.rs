@@ -30,8 +30,6 @@ params! {
         keep_gain: Switch = 0, 0, 1, "BBR-ACD for Linux 4.14";
         /// The window returns after ProbeRTT.
         restore_window: Switch = 0, 0, 1, "BBR-ACD for Linux 4.14: nothing reads its restore_cwnd";
-        /// Windows and RTprop as in ns-3's BBRv1; off: as in Linux 4.14.
-        ns3: Switch = 0, 0, 1, "BBR-ACD for Linux 4.14";
     }
 }
 
@@ -46,7 +44,6 @@ const NS3_CHANGES: &[Change] = &[
     ("halve_in_flight", 1, "BBR-ACD for ns-3"),
     ("keep_gain", 1, "BBR-ACD for ns-3"),
     ("restore_window", 1, "BBR-ACD for ns-3"),
-    ("ns3", 1, "BBR-ACD for ns-3"),
 ];
 
 /// A possible meaning of the paper: one halving per recovery.
@@ -88,7 +85,7 @@ impl Hooks for Acd {
     }
 
     fn base(&self) -> Base {
-        if self.p.ns3 == 1 { Base::Ns3 } else { Base::Linux4_14 }
+        Base::Linux4_14
     }
 
     /// Detects a standing queue: an RTT above the smallest that does not change.
