@@ -192,7 +192,7 @@ impl Target {
         }
         let (file, temporary) = self.temporary().map_err(&fault)?;
         let written = PendingFile { flag: self.flag, temporary, path: path.clone() };
-        // As closed as the file that it replaces.
+        // The new file has the permissions of the one that it replaces.
         if let Ok(old) = fs::metadata(path) {
             file.set_permissions(old.permissions()).map_err(&fault)?;
         }

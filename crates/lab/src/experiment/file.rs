@@ -89,7 +89,7 @@ pub(super) struct Expect {
     pub(super) fixed: String,
     /// Restricts the rows to these labels of the axis.
     pub(super) at: Option<Vec<String>>,
-    /// Value of a row over the runs of an axis that it leaves free, as of the seeds.
+    /// Statistic over the runs of an axis that neither `each` nor `where` fixes, such as the seeds.
     #[serde(default)]
     pub(super) free: Middle,
     /// Rows whose bounds the source does not publish.
@@ -140,7 +140,7 @@ impl Ours {
     }
 }
 
-/// One value of several.
+/// Statistic of several runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Middle {

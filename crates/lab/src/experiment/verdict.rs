@@ -97,7 +97,7 @@ pub(super) fn rows(expect: &Expect, measurer: &Measurer, judging: MarkPolicy) ->
     Ok(rows)
 }
 
-/// Value of a row over the runs of the axes that it leaves free.
+/// Median or mean over the runs of the axes that neither `each` nor `where` fixes.
 fn over_free_axes(expect: &Expect, measurer: &Measurer, axis: &str, name: &str) -> Result<f64> {
     let runs = measurer.along(axis, name, &expect.measure)?;
     Ok(match expect.free {
