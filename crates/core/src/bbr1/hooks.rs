@@ -47,8 +47,8 @@ pub enum Shrink {
     Halve {
         /// The bound, in 1/256 of a BDP.
         max: u32,
-        /// Halves the volume in flight plus the volume just acknowledged, if that is more than the window.
-        conserved: bool,
+        /// Halves inflight plus newly acknowledged packets instead, if that is more than the window.
+        is_of_inflight: bool,
     },
     /// Leaves it unchanged.
     Hold,

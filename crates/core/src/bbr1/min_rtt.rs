@@ -62,9 +62,8 @@ impl<V: Hooks> Bbr1<V> {
         self.part.observe(&self.seen(ack));
         if self.part.wants_probe_rtt(expired) && !self.idle_restart && !matches!(self.mode, Mode::ProbeRtt { .. }) {
             // As in the kernel, the mode comes first, so that a window saved in recovery is kept if it is larger.
-            self.mode = Mode::ProbeRtt { done_at: None, round_done: false };
+            self.enter(Mode::ProbeRtt { done_at: None, round_done: false });
             self.cause = if expired { Cause::MinRttExpired } else { Cause::Queue };
-            self.part.enter_mode();
             self.part.enter_probe_rtt(ack);
             self.save_cwnd();
         }
@@ -74,9 +73,7 @@ impl<V: Hooks> Bbr1<V> {
             match self.part.is_drained(&self.seen(ack)) {
                 None => self.hold_probe_rtt(ack, tick),
                 Some(false) => {}
-                Some(true) => {
-                    self.finish_probe_rtt(tick, ack.delivered_time_us);
-                }
+                Some(true) => self.finish_probe_rtt(tick, ack.delivered_time_us),
             }
         }
         if ack.rs.delivered.is_some_and(|delivered| delivered > 0) {

@@ -449,8 +449,7 @@ impl<V: Hooks> Bbr1<V> {
     // spec: Linux bbr_check_drain
     fn check_drain(&mut self, ack: &Ack) {
         if self.mode == Mode::Startup && self.full_bw_reached {
-            self.mode = Mode::Drain;
-            self.part.enter_mode();
+            self.enter(Mode::Drain);
             self.cause = Cause::Plateau;
             self.ssthresh = u32::try_from(self.inflight(self.path_bw(), UNIT)).unwrap_or(u32::MAX);
         }
@@ -466,8 +465,7 @@ impl<V: Hooks> Bbr1<V> {
     // spec: Linux bbr_reset_probe_bw_mode
     fn enter_probe_bw(&mut self, delivered_time_us: u64) {
         let drawn = CYCLE_LEN - 1 - self.rng.below(CYCLE_RAND) as u8;
-        self.mode = Mode::ProbeBw { phase: (drawn + 1) % CYCLE_LEN, since_us: delivered_time_us };
-        self.part.enter_mode();
+        self.enter(Mode::ProbeBw { phase: (drawn + 1) % CYCLE_LEN, since_us: delivered_time_us });
     }
 
     // spec: Linux bbr_reset_mode
@@ -476,9 +474,15 @@ impl<V: Hooks> Bbr1<V> {
         if self.full_bw_reached {
             self.enter_probe_bw(delivered_time_us);
         } else {
-            self.mode = Mode::Startup;
-            self.part.enter_mode();
+            self.enter(Mode::Startup);
         }
+    }
+
+    /// Changes the mode.
+    #[inline]
+    fn enter(&mut self, mode: Mode) {
+        self.mode = mode;
+        self.part.enter_mode();
     }
 
     // spec: Linux bbr_update_gains

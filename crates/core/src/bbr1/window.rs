@@ -233,9 +233,9 @@ impl<V: Hooks> Bbr1<V> {
         }
         match self.part.shrink() {
             Shrink::Conserve => self.cwnd = self.cwnd.max(conserved),
-            Shrink::Halve { max, conserved: also } => {
+            Shrink::Halve { max, is_of_inflight } => {
                 let max = u32::try_from(self.inflight(self.bw(), max)).unwrap_or(u32::MAX);
-                let volume = if also { self.cwnd.max(conserved) } else { self.cwnd };
+                let volume = if is_of_inflight { self.cwnd.max(conserved) } else { self.cwnd };
                 self.cwnd = (volume / 2).min(max).max(self.p.cwnd_min);
             }
             Shrink::Hold => {}

@@ -24,11 +24,11 @@ params! {
         every_ack: Switch = 1, 0, 1, "BBR-ACD for Linux 4.14";
         /// Maximum window after a halving, in BDP.
         window_gain: Gain = 256, 64, 2560, "BBR-ACD for Linux 4.14";
-        /// What is halved is at least the volume in flight plus the volume just acknowledged.
+        /// Halve the larger of the window and inflight plus newly acknowledged packets; off: the window.
         halve_in_flight: Switch = 0, 0, 1, "BBR-ACD for Linux 4.14";
-        /// After a reduction the gain of the window is 1 until the mode changes.
+        /// cwnd gain of 1 from a reduction until the mode changes.
         keep_gain: Switch = 0, 0, 1, "BBR-ACD for Linux 4.14";
-        /// The window returns after ProbeRTT.
+        /// ProbeRTT ends with the window from before it; off: the window grows from the floor.
         restore_window: Switch = 0, 0, 1, "BBR-ACD for Linux 4.14: nothing reads its restore_cwnd";
     }
 }
@@ -54,13 +54,13 @@ const ONCE_CHANGES: &[Change] = &[("every_ack", 0, "ours"), ("restore_window", 1
 #[derive(Clone, Debug)]
 pub struct Acd {
     p: AcdParams,
-    /// In 32 bits as in its source, so that below `same_rtt` no two RTTs count as equal.
+    /// RTT of the last ACK, µs; `u32::MAX` if that ACK had none.
     last_rtt_us: u32,
     same: u32,
     congested: bool,
     /// True once this recovery has reduced the window.
     reduced: bool,
-    /// True from a reduction to the next mode.
+    /// True from a reduction until the mode changes.
     holds_gain: bool,
 }
 
@@ -94,10 +94,11 @@ impl Hooks for Acd {
             self.reduced = false;
         }
         if seen.ack.rs.acked_sacked == 0 {
-            return; // its source leaves the window, and with it the detector, alone
+            return; // the authors' code calls the detector only where the window may change
         }
         let min_rtt_us = seen.min_rtt_us.unwrap_or(u64::MAX);
-        // Without an RTT its source compares −1 and keeps the same as unsigned.
+        // The authors' code stores a missing RTT, −1, in an unsigned number of 32 bits, and adds and subtracts `same_rtt` without
+        // a check for overflow: after a missing RTT, or below `same_rtt`, no RTT counts as equal.
         let rtt_us = seen.ack.rs.rtt_us.map_or(u32::MAX, |rtt_us| u32::try_from(rtt_us).unwrap_or(u32::MAX));
         let is_above = seen.ack.rs.rtt_us.is_some_and(|rtt_us| rtt_us > min_rtt_us);
         let (low, high) =
@@ -138,7 +139,7 @@ impl Hooks for Acd {
         let is_due = self.p.every_ack == 1 || !self.reduced;
         self.reduced = true;
         self.holds_gain = self.p.keep_gain == 1;
-        let halved = Shrink::Halve { max: self.p.window_gain, conserved: self.p.halve_in_flight == 1 };
+        let halved = Shrink::Halve { max: self.p.window_gain, is_of_inflight: self.p.halve_in_flight == 1 };
         if is_due { halved } else { Shrink::Hold }
     }
 }

@@ -90,7 +90,7 @@ fn the_ns_3_edition_halves_what_is_in_flight_for_the_whole_recovery_whatever_the
     let mut d = recovering(VariantName::AcdNs3, 0, RTT_US);
     for in_flight in [40, 40, 20, 11, 9, 3] {
         d.round_with(40, |ack| ack.in_flight = in_flight);
-        let halved = (in_flight as u32 + 1) >> 1; // the packet just acknowledged counts too
+        let halved = (in_flight as u32).div_ceil(2); // half of it and of the packet just acknowledged, rounded down
         assert_eq!(d.bbr.cwnd(), halved.max(4), "{in_flight} packets in flight");
     }
 }
