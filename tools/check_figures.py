@@ -72,8 +72,11 @@ def main():
     parser.add_argument("catalogue", help="what `bbrlab reproduce --json` wrote")
     parser.add_argument("--update", action="store_true", help="write today's figures into the table of claims")
     args = parser.parse_args()
-    with open(args.catalogue, encoding="utf-8") as file:
-        document = json.load(file)
+    try:
+        with open(args.catalogue, encoding="utf-8") as file:
+            document = json.load(file)
+    except (OSError, ValueError) as error:
+        parser.error(f"{args.catalogue}: {error.strerror if isinstance(error, OSError) else error}")
     rows = {(one["id"], row["what"]): row for one in document["experiments"] for row in one["expect"]}
     path = os.path.join(ROOT, TABLE)
     with open(path, encoding="utf-8") as file:

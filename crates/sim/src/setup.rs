@@ -510,6 +510,12 @@ impl FlowSetup {
         !matches!((self.rwnd, &self.traffic), (Rwnd::Unlimited, Traffic::Bulk | Traffic::Size(_)))
     }
 
+    /// True if the qdisc `fq` on its host paces it: pacing is on, and neither algorithm nor transport paces by itself.
+    pub fn is_paced_by_fq(&self) -> bool {
+        let paces = self.algorithm.info().needs_pacing || self.external.is_some() || self.host.transport.is_quic();
+        self.host.pacing && !paces
+    }
+
     /// Name of its congestion controller.
     pub fn cc(&self) -> &'static str {
         match self.peer {

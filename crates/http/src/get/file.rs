@@ -75,14 +75,19 @@ impl Download {
         })
     }
 
-    /// Renames the finished file.
+    /// Renames the finished file. A file that it replaces hands on its permissions.
     pub fn finish(mut self) -> Result<()> {
         if let Some(to) = &mut self.to {
             to.flush().map_err(Error::Flush)?;
         }
         match &self.place {
             Destination::File(path) => {
-                fs::rename(part(path), path).map_err(|source| Error::Write { path: path.to_owned(), source })
+                let part = part(path);
+                let fault = |source| Error::Write { path: path.to_owned(), source };
+                if let Ok(old) = fs::metadata(path) {
+                    fs::set_permissions(&part, old.permissions()).map_err(fault)?;
+                }
+                fs::rename(part, path).map_err(fault)
             }
             _ => Ok(()),
         }
@@ -97,5 +102,28 @@ impl Download {
         // Nothing was received, so nothing is kept.
         let _ = fs::remove_file(part(path));
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn a_replaced_file_keeps_its_permissions() {
+        let dir = std::env::temp_dir().join(format!("bbrlab-get-{}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        let path = dir.join("page");
+        fs::write(&path, "old").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        let mut download = Download::open(&Destination::File(path.clone())).unwrap();
+        download.write(b"new").unwrap();
+        download.finish().unwrap();
+        let mode = fs::metadata(&path).unwrap().permissions().mode() & 0o777;
+        let text = fs::read_to_string(&path).unwrap();
+        fs::remove_dir_all(&dir).unwrap();
+        assert_eq!((text.as_str(), mode), ("new", 0o600));
     }
 }

@@ -94,7 +94,7 @@ pub(super) const PACED_ACCESS: Refusal = Refusal {
     on: UML,
     values: "on with access, unless the algorithm paces by itself",
     why: "the access link stands where fq would",
-    holds: |setup| flow(setup, |flow| (flow.access.is_some() && is_paced_by_fq(flow)).then(|| "on".to_owned())),
+    holds: |setup| flow(setup, |flow| (flow.access.is_some() && flow.is_paced_by_fq()).then(|| "on".to_owned())),
     example: &["--flow", "cubic,pacing=on,access=40mbit/20ms"],
 };
 
@@ -102,7 +102,7 @@ pub(super) const PACED_BY_FQ: Refusal = Refusal {
     on: KERNEL,
     values: "on, unless the algorithm paces by itself",
     why: "a TUN device has no fq in front of it",
-    holds: |setup| flow(setup, |flow| is_paced_by_fq(flow).then(|| "on".to_owned())),
+    holds: |setup| flow(setup, |flow| flow.is_paced_by_fq().then(|| "on".to_owned())),
     example: &["--flow", "cubic,pacing=on"],
 };
 
@@ -254,10 +254,6 @@ fn delack(flow: &FlowSetup) -> Option<String> {
 
 fn gro(flow: &FlowSetup) -> Option<String> {
     flow.host.gro.map(|gro| format!("{} µs", gro.as_micros()))
-}
-
-fn is_paced_by_fq(flow: &FlowSetup) -> bool {
-    flow.host.pacing && !flow.algorithm.info().needs_pacing
 }
 
 fn odd_tso(flow: &FlowSetup, is_odd: impl Fn(u32) -> bool) -> Option<String> {

@@ -18,7 +18,7 @@ const TSO_WIN_DIVISOR: u32 = 3;
 /// Socket buffer that an application with much to send fills at once, bytes.
 const SEND_BUFFER: u64 = 4 << 20;
 /// Buffer use of a super-packet beyond its payload. Source: Linux `sk_buff` (256), `SKB_SMALL_HEAD_CACHE_SIZE` (704).
-const SKB_OVERHEAD: u64 = 960;
+pub(super) const SKB_OVERHEAD: u64 = 960;
 /// Window of the SYN-ACK, without scale. A super-packet is limited to half of the largest window seen, which initially is this
 /// one. Source: Linux `tcp_bound_to_half_wnd`.
 const FIRST_WINDOW: u64 = 65_535;

@@ -30,6 +30,7 @@ impl Sender {
         let in_flight = self.board.in_flight();
         if unsent < u64::from(self.mss)
             && self.host_queue == 0
+            && self.host_fq.as_ref().is_none_or(|fq| fq.is_empty())
             && in_flight < self.cc.cwnd()
             && self.board.lost_out <= self.board.retrans_out
         {

@@ -4,6 +4,7 @@
 mod app;
 mod bursts;
 mod external;
+mod host_queue;
 mod limits;
 pub mod packet;
 pub mod quic;

@@ -148,6 +148,9 @@ impl Sender {
         } else if !(seen.new_data_first && self.frto) {
             self.pump(now, out);
         }
+        if seen.keeps_lost || seen.new_data_first {
+            self.run_fq(now, out);
+        }
         rtt.filter(|_| seen.sacked_sent.is_some() || seen.acked_sent.is_some() && !seen.retransmitted)
     }
 

@@ -8,6 +8,7 @@ use bbrlab_core::{Controller, Flight, Init, PacketToken, Rate, Sent, Span, Time}
 
 use super::app::App;
 use super::external::Steered;
+use super::host_queue::HostFq;
 use super::packet::{Segment, mark};
 use super::quic::QuicSender;
 use super::rack::Rack;
@@ -24,8 +25,6 @@ const SYN_TIMEOUT: Span = Span::secs(1);
 const SYN_LINEAR: u32 = 4;
 /// Transmissions of a SYN before the flow gives up and ends. Source: Linux `tcp_syn_retries` + 1, and the linear ones.
 const SYN_TRIES: u32 = 7 + SYN_LINEAR;
-/// Bursts that TSQ allows in the host, skb overhead included. Source: Linux `tcp_small_queue_check`.
-const TSQ_MIN_BURSTS: u64 = 2;
 
 /// Counters of a flow's sender.
 #[derive(Clone, Copy, Debug, Default)]
@@ -74,6 +73,8 @@ pub struct Sender {
     pub(super) wide_from: u64,
     // Pacing
     paced: bool,
+    /// True if TCP itself waits for departure times, not `fq`.
+    waits: bool,
     pub(super) wstamp: Time,
     pub(super) pace_at: Time,
     data_segments_out: u64,
@@ -119,10 +120,14 @@ pub struct Sender {
     seed: u64,
     /// State of QUIC, if that is its transport and the handshake is done.
     pub(super) quic: Option<Box<QuicSender>>,
+    /// True if the handshake is done and it sends over QUIC or through `fq`.
+    is_special: bool,
     // Host queue (TSQ)
-    has_host_queue: bool,
+    pub(super) has_host_queue: bool,
     pub(super) host_queue: u64,
-    tsq_blocked: bool,
+    pub(super) tsq_blocked: bool,
+    /// The qdisc that paces in place of TCP, if there is one.
+    pub(super) host_fq: Option<Box<HostFq>>,
     /// A congestion control outside of core, if it has one.
     pub(super) steered: Option<Box<Steered>>,
     /// Counters.
@@ -135,9 +140,12 @@ impl Sender {
         let mut init = Init::new(setup.start).with_mss(setup.mss).with_seed(seed);
         init.initial_cwnd = setup.host.initial_cwnd;
         let cc = Controller::new(&setup.algorithm, &init).with_host_recovery();
+        let paced = setup.host.pacing || cc.needs_pacing() || setup.external.is_some();
+        let fq = setup.is_paced_by_fq();
         Self {
             flow,
-            paced: setup.host.pacing || cc.needs_pacing() || setup.external.is_some(),
+            paced,
+            waits: paced && !fq,
             cc,
             board: Scoreboard::default(),
             app: App::new(setup.traffic.clone(), setup.start, setup.stop),
@@ -188,9 +196,11 @@ impl Sender {
             syn_sent: Time::ZERO,
             seed,
             quic: None,
-            has_host_queue: setup.access.is_some(),
+            is_special: false,
+            has_host_queue: setup.access.is_some() || fq,
             host_queue: 0,
             tsq_blocked: false,
+            host_fq: fq.then(Box::default),
             steered: setup.external.clone().map(|external| Box::new(Steered::new(external))),
             stats: SenderStats::default(),
         }
@@ -272,6 +282,7 @@ impl Sender {
         init.srtt = Some(rtt);
         let cc = Controller::new(&setup.algorithm, &init);
         self.quic = QuicSender::new(&setup.host, rtt);
+        self.is_special = self.quic.is_some() || self.host_fq.is_some();
         self.cc = if self.quic.is_some() { cc } else { cc.with_host_recovery() };
         self.min_rtt_us = rtt.as_micros();
         self.wstamp = now;
@@ -289,6 +300,9 @@ impl Sender {
 
     /// Handles the expiry of its timer, pacer or application.
     pub fn on_time(&mut self, now: Time, out: &mut Vec<Segment>) {
+        if self.host_fq.is_some() && self.on_fq_timer(now, out) {
+            return;
+        }
         if self.established && self.app.next <= now {
             self.check_app_limited();
             self.app.on_time(now, self.next_bytes);
@@ -318,15 +332,15 @@ impl Sender {
 
     /// Sends all that windows and pacer allow: retransmissions first, then new data.
     pub fn pump(&mut self, now: Time, out: &mut Vec<Segment>) {
-        let is_woken = std::mem::replace(&mut self.pace_at, Time::NEVER) <= now;
-        if self.quic.is_some() {
-            self.write_quic(now, is_woken, out);
+        if self.is_special {
+            self.pump_special(now, out);
             return;
         }
+        self.pace_at = Time::NEVER;
         if self.board.lost_out > self.board.retrans_out {
             self.retransmit_lost(now, out);
         }
-        if self.paced && self.wstamp > now && self.next_bytes < self.app.written && self.board.packets_out() > 0 {
+        if self.waits && self.wstamp > now && self.next_bytes < self.app.written && self.board.packets_out() > 0 {
             self.pace_at = self.wstamp; // as for most ACKs: `write` would do nothing else
             return;
         }
@@ -335,15 +349,18 @@ impl Sender {
 
     // spec: Linux tcp_xmit_retransmit_queue
     #[inline(never)]
-    fn retransmit_lost(&mut self, now: Time, out: &mut Vec<Segment>) {
+    pub(super) fn retransmit_lost(&mut self, now: Time, out: &mut Vec<Segment>) {
         while self.board.in_flight() < self.cc.cwnd() {
-            if self.blocked_by_pacer(now) || self.blocked_by_host_queue() {
+            if self.blocked_by_pacer(now) {
                 return;
             }
             let room = self.cc.cwnd() - self.board.in_flight();
             let Some(run) = self.board.next_pending_run(self.burst_segments().min(room)) else {
                 return;
             };
+            if self.blocked_by_host_queue((run.end - run.start) as u32, 2) {
+                return;
+            }
             self.retransmit(now, run, out);
         }
     }
@@ -375,47 +392,28 @@ impl Sender {
         // The sum is needed beforehand only by algorithms that count bytes, since some segments may be shorter than the MSS.
         let max = u64::from(segments) * u64::from(self.mss);
         let bytes = if self.cc.counts_bytes() { self.board.bytes_of(run.clone()) } else { max };
-        let token = self.cc.on_sent(now, &self.burst(segments, bytes).retransmission());
+        let leaves = self.wstamp.max(now);
+        let token = self.cc.on_sent(leaves, &self.burst(segments, bytes).retransmission());
         self.stats.retransmits += u64::from(segments);
         let end = run.end;
         let mut bytes = 0;
         for seq in run {
             record(&mut self.board, seq, token, end - seq - 1);
-            self.board.sent_log.push_back((seq, now.as_micros()));
+            self.board.sent_log.push_back((seq, leaves.as_micros()));
             let len = self.board.peek(seq).len;
             bytes += u64::from(len);
-            self.emit(now, seq, len, mark::RETRANSMIT, out);
+            self.emit(leaves, seq, len, mark::RETRANSMIT, out);
         }
-        self.after_send(now, bytes, segments);
+        self.after_send(leaves, bytes, segments, out);
     }
 
+    #[inline(always)]
     fn blocked_by_pacer(&mut self, now: Time) -> bool {
-        if self.paced && self.wstamp > now {
+        if self.waits && self.wstamp > now {
             self.pace_at = self.wstamp;
             return true;
         }
         false
-    }
-
-    /// Applies TCP small queues: at most two bursts or one millisecond of data wait in the host.
-    // spec: Linux tcp_small_queue_check
-    pub(super) fn blocked_by_host_queue(&mut self) -> bool {
-        if !self.has_host_queue {
-            return false;
-        }
-        let burst = self.burst_bytes();
-        let limit = (TSQ_MIN_BURSTS * burst).max(self.bytes_a_millisecond());
-        self.tsq_blocked = self.host_queue > limit;
-        self.tsq_blocked
-    }
-
-    /// Handles a segment of this flow leaving the host's queue, or being dropped there.
-    pub fn on_host_dequeue(&mut self, now: Time, wire_bytes: u32, out: &mut Vec<Segment>) {
-        self.host_queue = self.host_queue.saturating_sub(u64::from(wire_bytes));
-        if self.tsq_blocked && self.established {
-            self.tsq_blocked = false;
-            self.pump(now, out);
-        }
     }
 
     /// Sends new data, at most `limit` segments. Returns the number sent.
@@ -427,7 +425,7 @@ impl Sender {
         let needs_rto =
             self.board.packets_out() == 0 || matches!(self.timer.kind, TimerKind::None | TimerKind::LossProbe);
         while sent < limit && self.next_bytes < self.app.written {
-            if !probe && (self.blocked_by_pacer(now) || self.blocked_by_host_queue()) {
+            if !probe && self.blocked_by_pacer(now) {
                 break;
             }
             let (cwnd, in_flight) = (self.cc.cwnd(), self.board.in_flight());
@@ -443,7 +441,11 @@ impl Sender {
             if !probe && burst > 1 && self.should_defer(now, cwnd, in_flight, burst, &mut cwnd_limited) {
                 break;
             }
-            let n = self.send_burst(now, burst.min(quota).min(limit - sent), probe, out);
+            let segments = burst.min(quota).min(limit - sent);
+            if !probe && self.blocked_by_host_queue(segments, 1) {
+                break;
+            }
+            let n = self.send_burst(now, segments, probe, out);
             if n == 0 {
                 break; // the receive window is full, or a short segment waits
             }
@@ -483,7 +485,8 @@ impl Sender {
             return 0;
         }
         let before = self.cc.cwnd();
-        let token = self.cc.on_sent(now, &self.burst(segments, room.min(u64::from(segments) * mss)));
+        let leaves = self.wstamp.max(now);
+        let token = self.cc.on_sent(leaves, &self.burst(segments, room.min(u64::from(segments) * mss)));
         // A restart after idle may just have reduced the window. spec: Linux tcp_cwnd_restart
         if self.cc.cwnd() < before {
             (self.cwnd_stamp, self.cwnd_used) = (now, 0);
@@ -498,7 +501,7 @@ impl Sender {
             bytes += len;
             n += 1;
             let is_end = n == segments && n > 1 || self.next_bytes == self.app.written;
-            self.emit(now, seq, len as u16, if is_end { mark::PUSH } else { 0 }, out);
+            self.emit(leaves, seq, len as u16, if is_end { mark::PUSH } else { 0 }, out);
         }
         if bytes < u64::from(n) * mss {
             self.short_end = self.next_bytes;
@@ -506,7 +509,7 @@ impl Sender {
         while self.super_end <= self.next_bytes {
             self.super_end += self.super_bytes();
         }
-        self.after_send(now, bytes, n);
+        self.after_send(leaves, bytes, n, out);
         n
     }
 
@@ -527,17 +530,20 @@ impl Sender {
             }
         }
         let segment = Segment { seq, sent: now, flow: self.flow, len, hop: 0, marks };
-        if self.has_host_queue {
+        if self.has_host_queue && self.host_fq.is_none() {
             self.host_queue += u64::from(crate::link::LinkPacket::wire_bytes(&segment));
         }
         out.push(segment);
     }
 
-    /// Advances the pacer, with credit for time lost waiting.
+    /// Advances the pacer after a burst that leaves, or is due, at this time. Lateness is credited. The qdisc takes the burst from `out`.
     // spec: Linux tcp_update_skb_after_send
-    fn after_send(&mut self, now: Time, bytes: u64, segments: u32) {
-        let late = now.since(self.wstamp);
-        self.wstamp = self.wstamp.max(now);
+    fn after_send(&mut self, leaves: Time, bytes: u64, segments: u32, out: &mut Vec<Segment>) {
+        let late = leaves.since(self.wstamp);
+        self.wstamp = leaves;
+        if self.host_fq.is_some() {
+            self.hold_burst(leaves, bytes, segments, out);
+        }
         self.data_segments_out += u64::from(segments);
         if self.data_segments_out >= UNPACED_SEGMENTS
             && let Some(rate) = self.pacing_rate()
@@ -549,7 +555,7 @@ impl Sender {
         self.stats.segments += u64::from(segments);
         self.stats.sent_bytes += bytes;
         if self.steered.is_some() {
-            self.steer_sent(now, segments);
+            self.steer_sent(leaves, segments);
         }
     }
 

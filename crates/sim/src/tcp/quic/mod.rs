@@ -264,7 +264,7 @@ impl Sender {
             if !is_probe
                 && (!self.cc.can_send(next.bytes().into())
                     || self.waits_for_pacer(now, &quic)
-                    || self.blocked_by_host_queue())
+                    || self.blocked_by_host_queue(1, 1))
             {
                 break;
             }
