@@ -61,7 +61,7 @@ pub struct WatchArgs {
     #[arg(long, value_name = "ADDR", num_args = 0..=1, default_missing_value = "127.0.0.1:9435", conflicts_with_all = ["once", "json"])]
     pub prometheus: Option<SocketAddr>,
     /// File with the token that scrapers must send (Authorization: Bearer …); needed for an address that is not loopback
-    #[arg(long, value_name = "FILE", requires = "prometheus")]
+    #[arg(long, value_name = "FILE", requires = "prometheus", conflicts_with_all = ["once", "json"])]
     pub token: Option<PathBuf>,
 }
 

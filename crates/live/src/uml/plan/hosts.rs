@@ -41,6 +41,8 @@ struct Delay {
 pub(super) struct SenderKind {
     place: Place,
     host: HostSetup,
+    /// Segments in its largest burst, if they are fewer than the kernel's own limit allows.
+    burst: Option<u32>,
     /// The kernel's `tcp_ecn`.
     ecn: u8,
     /// Rate and buffer of an access link, and the flow that owns it: each flow has its own.
@@ -105,7 +107,8 @@ impl Plan {
         let [sender, receiver] = ends.map(|(place, owner)| (place, has_cake.then_some(owner)));
         let access = flow.access.map(|access| (access.rate, access.buffer, index));
         let ecn = tcp_ecn(flow);
-        let sender = SenderKind { place: sender.0, host: flow.host, ecn, access, owner: sender.1 };
+        let burst = (flow.host.tso_max < TSO_MAX).then(|| (flow.host.tso_max / flow.mss).max(1));
+        let sender = SenderKind { place: sender.0, host: flow.host, burst, ecn, access, owner: sender.1 };
         let receiver = ReceiverKind { place: receiver.0, rwnd: flow.rwnd, ecn, owner: receiver.1 };
         let s = placed(&mut self.senders, sender);
         let r = placed(&mut self.receivers, receiver);
@@ -158,9 +161,8 @@ impl Plan {
         self.write_host(&name, kind.place, address(kind.place, true, index));
         let text = self.address(&name);
         let _ = writeln!(text, "route add default dev {name} initcwnd {}", kind.host.initial_cwnd);
-        if kind.host.tso_max < TSO_MAX {
-            let most = kind.host.tso_max.max(self.mtu + ETHERNET);
-            let _ = writeln!(self.address(&name), "link set dev {name} gso_max_size {most}");
+        if let Some(segments) = kind.burst {
+            let _ = writeln!(self.address(&name), "link set dev {name} gso_max_segs {segments}");
         }
         self.segmented.push((name.clone(), name.clone()));
         let bucket = self.mtu + ETHERNET + BUCKET_ROOM;

@@ -198,3 +198,14 @@ fn a_link_of_the_reverse_direction_is_not_mirrored() {
     assert_eq!(plan.disciplines, before);
     assert_eq!(plan.segmented.len(), 2);
 }
+
+#[test]
+fn bursts_are_limited_in_segments() {
+    let burst = |flow: &str| {
+        let plan = planned(&[("flow", flow)]);
+        plan.addresses["s0"].lines().find(|line| line.contains("gso")).map(str::to_owned)
+    };
+    assert_eq!(burst("bbr1"), None);
+    assert_eq!(burst("bbr1,tso=off").as_deref(), Some("link set dev s0 gso_max_segs 1"));
+    assert_eq!(burst("bbr1,tso=15kB,mss=1000").as_deref(), Some("link set dev s0 gso_max_segs 15"));
+}
