@@ -46,6 +46,8 @@ pub struct Sent {
     pub in_flight: Option<Flight>,
     /// True if nothing sent earlier awaits an ACK; by default, if nothing is in flight.
     pub none_outstanding: Option<bool>,
+    /// Later time at which it leaves, for a host whose queue holds packets until then; by default it leaves at once.
+    pub departure: Option<Time>,
 }
 
 impl Sent {
@@ -58,7 +60,7 @@ impl Sent {
     /// Several packets that leave as one, with this total of bytes; its parts share a token.
     #[inline]
     pub const fn burst(packets: u32, bytes: u32) -> Self {
-        Self { bytes, packets, is_retransmit: false, in_flight: None, none_outstanding: None }
+        Self { bytes, packets, is_retransmit: false, in_flight: None, none_outstanding: None, departure: None }
     }
 
     /// Marks it as a repetition of data sent before.
@@ -73,6 +75,13 @@ impl Sent {
     pub const fn with_in_flight(mut self, before: Flight, none_outstanding: bool) -> Self {
         self.in_flight = Some(before);
         self.none_outstanding = Some(none_outstanding);
+        self
+    }
+
+    /// Sets the time at which it leaves the host's queue. Its RTT and rate count from then.
+    #[inline]
+    pub const fn with_departure(mut self, at: Time) -> Self {
+        self.departure = Some(at);
         self
     }
 }

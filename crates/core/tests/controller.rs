@@ -10,8 +10,8 @@ mod random;
 use std::collections::VecDeque;
 
 use bbrlab_core::{
-    ALGORITHMS, AckInfo, AlgorithmConfig, CaState, Controller, Flight, Loss, Pacer, PacketToken, Rate, Span, State,
-    Time,
+    ALGORITHMS, AckInfo, AlgorithmConfig, CaState, Controller, Flight, Loss, Pacer, PacketToken, Rate, Sent, Span,
+    State, Time,
 };
 use events::Storm;
 use pipe::{BBRS, Pipe, ack, controller, info, send};
@@ -25,6 +25,16 @@ fn the_first_packet_counts_as_delivered_and_makes_an_estimate_in_the_first_round
     assert_eq!(cc.sampler().delivered(), 1);
     // 2^24 / 40000 = 419 units, times 1448 bytes and 10^6, over 2^24.
     assert_eq!(cc.snapshot().bw.as_bytes_per_sec(), 36_162);
+}
+
+/// The clock stays that of the calls: a host's queue does not age the model.
+#[test]
+fn a_packet_that_waits_in_the_host_is_sent_when_it_departs() {
+    let mut cc = controller("bbr1", None);
+    let waits = cc.on_sent(Time::micros(5), &Sent::packet(1448).with_departure(Time::micros(9_000)));
+    let early = cc.on_sent(Time::micros(10), &Sent::packet(1448).with_departure(Time::ZERO));
+    let plain = cc.on_sent(Time::micros(20), &Sent::packet(1448));
+    assert_eq!([waits, early, plain].map(|token| token.send_us()), [9_000, 10, 20]);
 }
 
 #[test]

@@ -215,7 +215,8 @@ impl<A: Algorithm> Controller<A> {
         if is_full {
             self.limited_until = self.sampler.delivered().saturating_add(in_flight);
         }
-        self.sampler.on_sent(now, in_flight, none_outstanding, sent.is_retransmit).of(self.epoch, sent.bytes)
+        let leaves = sent.departure.map_or(now, |departure| departure.max(now));
+        self.sampler.on_sent(leaves, in_flight, none_outstanding, sent.is_retransmit).of(self.epoch, sent.bytes)
     }
 
     #[cold]

@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::{Error, Result};
@@ -47,7 +48,7 @@ pub struct Download {
 }
 
 impl Download {
-    /// Starts a download.
+    /// Starts a download. It gets the permissions of a file that it is to replace.
     pub fn open(place: &Destination) -> Result<Self> {
         let to: Option<Box<dyn Write + Send>> = match place {
             Destination::Nothing => None,
@@ -58,7 +59,12 @@ impl Download {
             }
             Destination::File(path) => {
                 let part = part(path);
-                let file = File::create(&part).map_err(|source| Error::Write { path: part, source })?;
+                let fault = |source| Error::Write { path: part.clone(), source };
+                let file = File::create(&part).map_err(fault)?;
+                if let Ok(old) = fs::metadata(path) {
+                    let mode = old.permissions().mode() & 0o777;
+                    file.set_permissions(Permissions::from_mode(mode)).map_err(fault)?;
+                }
                 Some(Box::new(file))
             }
         };
@@ -75,19 +81,14 @@ impl Download {
         })
     }
 
-    /// Renames the finished file. A file that it replaces hands on its permissions.
+    /// Renames the finished file.
     pub fn finish(mut self) -> Result<()> {
         if let Some(to) = &mut self.to {
             to.flush().map_err(Error::Flush)?;
         }
         match &self.place {
             Destination::File(path) => {
-                let part = part(path);
-                let fault = |source| Error::Write { path: path.to_owned(), source };
-                if let Ok(old) = fs::metadata(path) {
-                    fs::set_permissions(&part, old.permissions()).map_err(fault)?;
-                }
-                fs::rename(part, path).map_err(fault)
+                fs::rename(part(path), path).map_err(|source| Error::Write { path: path.to_owned(), source })
             }
             _ => Ok(()),
         }
@@ -107,8 +108,6 @@ impl Download {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
-
     use super::*;
 
     #[test]

@@ -16,8 +16,9 @@ const PACKETS: f64 = 400_000.0;
 /// Bits of a full packet on the wire.
 const PACKET_BITS: f64 = 1514.0 * 8.0;
 
-/// Draws scenario number `nth` of `seed`: rates of 1 to 500 Mbit/s, 2 to 300 ms, .1 to 8 BDP, one flow or several,
-/// equal or not, with or without random loss, a queue discipline, jitter, lost or held ACKs, a changing rate.
+/// Draws scenario number `nth` of `seed`: rates of 1 to 500 Mbit/s, 2 to 300 ms, .1 to 8 BDP, one flow or several, equal or not,
+/// on hosts that differ; with or without random loss, a queue discipline, lost or held ACKs, a link of the reverse direction, a
+/// changing rate or RTT.
 pub fn scenario(seed: u64, nth: u64) -> Result<Scenario, ScenarioError> {
     let rng = &mut Rng::derive(seed, nth);
     let rate = by_ratio(rng, 1e6, 500e6);
@@ -41,16 +42,33 @@ pub fn scenario(seed: u64, nth: u64) -> Result<Scenario, ScenarioError> {
     set("warmup", "3s".to_owned())?;
     set("sample", "0s".to_owned())?;
     const KINDS: [&str; 3] = ["bbr1", "cubic", "reno"];
-    for _ in 0..1 + rng.below(2) {
+    for _ in 0..1 + rng.below(3) {
+        let kind = KINDS[rng.below(3) as usize];
         let count = [1, 1, 2, 5][rng.below(4) as usize];
-        set("flow", format!("{}*{count}", KINDS[rng.below(3) as usize]))?;
+        let host = match rng.below(10) {
+            0 if kind != "bbr1" => ",pacing=on".to_owned(),
+            0 | 1 => ",tso=off".to_owned(),
+            2 => ",rwnd=auto".to_owned(),
+            3 => format!(",rtt={:.0}us", rtt_ms * 1e3 * by_ratio(rng, 0.3, 3.0)),
+            4 => format!(",mss={}", [536, 1200, 1460][rng.below(3) as usize]),
+            5 => format!(
+                ",request={}kB/{}ms",
+                [20, 200, 1000][rng.below(3) as usize],
+                [50, 300, 1500][rng.below(3) as usize]
+            ),
+            _ => String::new(),
+        };
+        set("flow", format!("{kind}*{count}{host}"))?;
     }
-    match rng.below(8) {
+    const QUEUES: [&str; 6] = ["codel", "fq_codel", "pie", "cake", "fq", "red"];
+    match rng.below(12) {
         0 | 1 => set("loss", format!("{:.5}", by_ratio(rng, 1e-4, 0.05)))?,
         2 => set("ack_loss", format!("{:.4}", by_ratio(rng, 0.01, 0.3)))?,
-        3 => set("aqm", ["codel", "fq_codel"][rng.below(2) as usize].to_owned())?,
-        4 => set("ack_aggregation", format!("{}ms", 1 + rng.below(20)))?,
-        5 => set("schedule", format!("{:.0}ms:rate={:.0}bit", seconds * 500.0, rate * by_ratio(rng, 0.3, 3.0)))?,
+        3 | 4 => set("aqm", QUEUES[rng.below(QUEUES.len() as u64) as usize].to_owned())?,
+        5 => set("ack_aggregation", format!("{}ms", 1 + rng.below(20)))?,
+        6 => set("schedule", format!("{:.0}ms:rate={:.0}bit", seconds * 500.0, rate * by_ratio(rng, 0.3, 3.0)))?,
+        7 => set("schedule", format!("{:.0}ms:rtt={:.0}us", seconds * 500.0, rtt_ms * 1e3 * by_ratio(rng, 0.4, 3.0)))?,
+        8 => set("up", format!("rate={:.0}bit,buffer={}p", rate * by_ratio(rng, 0.01, 0.3), 20 + rng.below(200)))?,
         _ => {}
     }
     scenario.name = name;

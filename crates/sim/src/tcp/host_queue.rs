@@ -12,7 +12,8 @@ use super::bursts::SKB_OVERHEAD;
 use super::packet::Segment;
 use super::sender::Sender;
 
-/// Time within which the qdisc's timer fires. A timer of its own is not shared, so it fires at the end. Source: `fq_init`.
+/// Time within which the qdisc's timer fires. It fires at the end. Source: `fq_init`.
+// Differs: another timer of the host may end it early.
 const TIMER_SLACK: Span = Span::micros(10);
 
 /// Bursts that TSQ allows in the host. Source: Linux `tcp_small_queue_check`.
@@ -33,7 +34,7 @@ pub(super) struct HostFq {
     segments: VecDeque<Segment>,
     /// Memory of the bursts that wait, bytes. Linux: `sk_wmem_alloc` without its bias of 1.
     memory: u64,
-    /// True if a burst was written since bursts were last released.
+    /// True if a burst was added since the last release. The qdisc runs when that happens, and on its timer.
     is_written: bool,
 }
 
@@ -73,8 +74,8 @@ impl HostFq {
 }
 
 impl Sender {
-    /// Applies TCP small queues to the next burst: two bursts, or one millisecond of data, may wait in the host. For retransmissions
-    /// `factor` is 2.
+    /// Applies TCP small queues: a burst is held back while two of its size, and a millisecond of data, wait in the host.
+    /// Retransmissions pass a `factor` of 2, which doubles the limit.
     // spec: Linux tcp_small_queue_check
     #[inline(always)]
     pub(super) fn blocked_by_host_queue(&mut self, segments: u32, factor: u64) -> bool {
@@ -87,13 +88,10 @@ impl Sender {
     #[cold]
     #[inline(never)]
     fn waits_for_host_queue(&mut self, segments: u32, factor: u64) -> bool {
-        self.tsq_blocked = if self.host_fq.is_some() {
-            self.blocked_by_fq(u64::from(segments) * u64::from(self.mss), factor)
-        } else {
-            let limit = factor * (TSQ_MIN_BURSTS * self.burst_bytes()).max(self.bytes_a_millisecond());
-            self.host_queue > limit
-        };
-        self.tsq_blocked
+        let limit = factor * (TSQ_MIN_BURSTS * self.burst_bytes()).max(self.bytes_a_millisecond());
+        let is_blocked = self.has_access_link && self.host_queue > limit || self.blocked_by_fq(segments, factor);
+        self.tsq_blocked |= is_blocked;
+        is_blocked
     }
 
     /// Handles a segment of this flow leaving the host's queue, or being dropped there.
@@ -107,7 +105,7 @@ impl Sender {
 
     /// Sends over QUIC or through `fq`.
     #[inline(never)]
-    pub(super) fn pump_special(&mut self, now: Time, out: &mut Vec<Segment>) {
+    pub(super) fn pump_own(&mut self, now: Time, out: &mut Vec<Segment>) {
         if self.host_fq.is_some() {
             self.send_allowed(now, out);
             self.run_fq(now, out);
@@ -117,7 +115,7 @@ impl Sender {
         }
     }
 
-    /// Releases the bursts whose time has come, and sends more if they were in the way. Returns true if nothing else is due.
+    /// Handles the qdisc's timer if it is due. Returns true if nothing else of the sender is due.
     #[cold]
     #[inline(never)]
     pub(super) fn on_fq_timer(&mut self, now: Time, out: &mut Vec<Segment>) -> bool {
@@ -136,7 +134,7 @@ impl Sender {
         }
     }
 
-    /// Runs the qdisc if a burst was added, and again for what TCP small queues held back.
+    /// Runs the qdisc if a burst was added, and repeats this while a release ends a wait for TCP small queues.
     #[cold]
     #[inline(never)]
     pub(super) fn run_fq(&mut self, now: Time, out: &mut Vec<Segment>) {
@@ -164,9 +162,11 @@ impl Sender {
         has_left && std::mem::take(&mut self.tsq_blocked)
     }
 
-    /// True if the qdisc holds as much of the flow as may wait there before a burst of this many bytes.
+    /// True if the qdisc holds as much of the flow as may wait there before a burst of this many segments.
     // spec: Linux tcp_small_queue_check
-    fn blocked_by_fq(&self, payload: u64, factor: u64) -> bool {
+    // Differs: a segment is sent again although its earlier copy still waits there (`skb_still_in_host_queue`).
+    fn blocked_by_fq(&self, segments: u32, factor: u64) -> bool {
+        let payload = u64::from(segments) * u64::from(self.mss);
         let limit = factor * (TSQ_MIN_BURSTS * (payload + SKB_OVERHEAD)).max(self.bytes_a_millisecond());
         // Linux's count begins at 1, so a limit that is just reached blocks.
         self.host_fq.as_ref().is_some_and(|fq| fq.memory >= limit) && !self.has_one_burst_out()
@@ -245,11 +245,14 @@ mod tests {
     fn two_bursts_wait_of_new_data_and_four_of_retransmissions() {
         let (mut sender, out) = acked(10);
         assert_eq!((out.len(), sender.board.packets_out()), (2, 6), "the window has room for 20");
-        let burst = 2 * 1448;
-        assert!(sender.blocked_by_fq(burst, 1) && !sender.blocked_by_fq(burst, 2));
+        assert!(sender.blocked_by_fq(2, 1) && !sender.blocked_by_fq(2, 2));
         // The one that leaves makes room for one.
         let mut later = Vec::new();
         sender.on_time(sender.next_time(), &mut later);
         assert_eq!((later.len(), sender.board.packets_out()), (2, 8));
+        for _ in 0..2 {
+            sender.hold_burst(sender.wstamp, 2 * 1448, 0, &mut later);
+        }
+        assert!(sender.blocked_by_fq(2, 2));
     }
 }

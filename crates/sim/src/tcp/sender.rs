@@ -73,8 +73,8 @@ pub struct Sender {
     pub(super) wide_from: u64,
     // Pacing
     paced: bool,
-    /// True if TCP itself waits for departure times, not `fq`.
-    waits: bool,
+    /// True if TCP itself waits for departure times; false behind `fq`.
+    is_self_paced: bool,
     pub(super) wstamp: Time,
     pub(super) pace_at: Time,
     data_segments_out: u64,
@@ -121,8 +121,9 @@ pub struct Sender {
     /// State of QUIC, if that is its transport and the handshake is done.
     pub(super) quic: Option<Box<QuicSender>>,
     /// True if the handshake is done and it sends over QUIC or through `fq`.
-    is_special: bool,
+    has_own_pump: bool,
     // Host queue (TSQ)
+    pub(super) has_access_link: bool,
     pub(super) has_host_queue: bool,
     pub(super) host_queue: u64,
     pub(super) tsq_blocked: bool,
@@ -145,7 +146,7 @@ impl Sender {
         Self {
             flow,
             paced,
-            waits: paced && !fq,
+            is_self_paced: paced && !fq,
             cc,
             board: Scoreboard::default(),
             app: App::new(setup.traffic.clone(), setup.start, setup.stop),
@@ -196,7 +197,8 @@ impl Sender {
             syn_sent: Time::ZERO,
             seed,
             quic: None,
-            is_special: false,
+            has_own_pump: false,
+            has_access_link: setup.access.is_some(),
             has_host_queue: setup.access.is_some() || fq,
             host_queue: 0,
             tsq_blocked: false,
@@ -282,7 +284,7 @@ impl Sender {
         init.srtt = Some(rtt);
         let cc = Controller::new(&setup.algorithm, &init);
         self.quic = QuicSender::new(&setup.host, rtt);
-        self.is_special = self.quic.is_some() || self.host_fq.is_some();
+        self.has_own_pump = self.quic.is_some() || self.host_fq.is_some();
         self.cc = if self.quic.is_some() { cc } else { cc.with_host_recovery() };
         self.min_rtt_us = rtt.as_micros();
         self.wstamp = now;
@@ -332,15 +334,16 @@ impl Sender {
 
     /// Sends all that windows and pacer allow: retransmissions first, then new data.
     pub fn pump(&mut self, now: Time, out: &mut Vec<Segment>) {
-        if self.is_special {
-            self.pump_special(now, out);
+        if self.has_own_pump {
+            self.pump_own(now, out);
             return;
         }
         self.pace_at = Time::NEVER;
         if self.board.lost_out > self.board.retrans_out {
             self.retransmit_lost(now, out);
         }
-        if self.waits && self.wstamp > now && self.next_bytes < self.app.written && self.board.packets_out() > 0 {
+        if self.is_self_paced && self.wstamp > now && self.next_bytes < self.app.written && self.board.packets_out() > 0
+        {
             self.pace_at = self.wstamp; // as for most ACKs: `write` would do nothing else
             return;
         }
@@ -370,7 +373,7 @@ impl Sender {
     pub(super) fn retransmit(&mut self, now: Time, run: Range<u64>, out: &mut Vec<Segment>) {
         let first_in_queue = run.start == self.board.una;
         if self.retrans_stamp.is_none() {
-            self.retrans_stamp = Some(now);
+            self.retrans_stamp = Some(self.wstamp.max(now));
         }
         self.undo_retrans = self.undo_retrans.max(0) + (run.end - run.start) as i64;
         self.send_again(now, run, Scoreboard::mark_retransmitted, out);
@@ -393,7 +396,7 @@ impl Sender {
         let max = u64::from(segments) * u64::from(self.mss);
         let bytes = if self.cc.counts_bytes() { self.board.bytes_of(run.clone()) } else { max };
         let leaves = self.wstamp.max(now);
-        let token = self.cc.on_sent(leaves, &self.burst(segments, bytes).retransmission());
+        let token = self.cc.on_sent(now, &self.burst(segments, bytes).with_departure(leaves).retransmission());
         self.stats.retransmits += u64::from(segments);
         let end = run.end;
         let mut bytes = 0;
@@ -409,7 +412,7 @@ impl Sender {
 
     #[inline(always)]
     fn blocked_by_pacer(&mut self, now: Time) -> bool {
-        if self.waits && self.wstamp > now {
+        if self.is_self_paced && self.wstamp > now {
             self.pace_at = self.wstamp;
             return true;
         }
@@ -486,7 +489,8 @@ impl Sender {
         }
         let before = self.cc.cwnd();
         let leaves = self.wstamp.max(now);
-        let token = self.cc.on_sent(leaves, &self.burst(segments, room.min(u64::from(segments) * mss)));
+        let token =
+            self.cc.on_sent(now, &self.burst(segments, room.min(u64::from(segments) * mss)).with_departure(leaves));
         // A restart after idle may just have reduced the window. spec: Linux tcp_cwnd_restart
         if self.cc.cwnd() < before {
             (self.cwnd_stamp, self.cwnd_used) = (now, 0);
@@ -530,16 +534,16 @@ impl Sender {
             }
         }
         let segment = Segment { seq, sent: now, flow: self.flow, len, hop: 0, marks };
-        if self.has_host_queue && self.host_fq.is_none() {
+        if self.has_access_link {
             self.host_queue += u64::from(crate::link::LinkPacket::wire_bytes(&segment));
         }
         out.push(segment);
     }
 
-    /// Advances the pacer after a burst that leaves, or is due, at this time. Lateness is credited. The qdisc takes the burst from `out`.
+    /// Advances the pacer past a burst with this departure time, less a credit for lateness. Behind `fq` the burst moves there from `out`.
     // spec: Linux tcp_update_skb_after_send
     fn after_send(&mut self, leaves: Time, bytes: u64, segments: u32, out: &mut Vec<Segment>) {
-        let late = leaves.since(self.wstamp);
+        let late = Span::nanos(leaves.as_nanos() - self.wstamp.as_nanos());
         self.wstamp = leaves;
         if self.host_fq.is_some() {
             self.hold_burst(leaves, bytes, segments, out);

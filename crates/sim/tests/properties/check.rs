@@ -233,7 +233,7 @@ impl Observer for Checker<'_> {
     fn sent(&mut self, sent: &Sent) {
         let last = self.flows[sent.flow].last;
         self.claim(sent.now >= last, || format!("time ran backwards from {last:?}: {sent:?}"));
-        // Window, rate and size of a burst are those of its writing. Behind `fq` that is not observed; the queue asserts its order.
+        // `fq` releases a burst later than it was checked, so window and rate may have changed.
         if !self.setup.flows[sent.flow].is_paced_by_fq() {
             self.check_window(sent);
             if let Some(rate) = sent.pacing {

@@ -41,7 +41,7 @@ struct Delay {
 pub(super) struct SenderKind {
     place: Place,
     host: HostSetup,
-    /// Segments in its largest burst, if they are fewer than the kernel's own limit allows.
+    /// Largest burst in segments; `None` for the kernel's default.
     burst: Option<u32>,
     /// The kernel's `tcp_ecn`.
     ecn: u8,
