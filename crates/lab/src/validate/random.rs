@@ -13,6 +13,8 @@ const WITHIN: f64 = 0.05;
 const OUTSIDE: f64 = 0.05;
 /// Maximum amount that a run carries, in full packets, so that none takes long.
 const PACKETS: f64 = 400_000.0;
+/// Smallest buffer with RED, packets.
+const RED_MIN: f64 = 50.0;
 /// Bits of a full packet on the wire.
 const PACKET_BITS: f64 = 1514.0 * 8.0;
 
@@ -64,7 +66,10 @@ pub fn scenario(seed: u64, nth: u64) -> Result<Scenario, ScenarioError> {
     match rng.below(12) {
         0 | 1 => set("loss", format!("{:.5}", by_ratio(rng, 1e-4, 0.05)))?,
         2 => set("ack_loss", format!("{:.4}", by_ratio(rng, 0.01, 0.3)))?,
-        3 | 4 => set("aqm", QUEUES[rng.below(QUEUES.len() as u64) as usize].to_owned())?,
+        3 | 4 => match QUEUES[rng.below(QUEUES.len() as u64) as usize] {
+            "red" if packets < RED_MIN => {} // `tc` finds no parameters for it
+            queue => set("aqm", queue.to_owned())?,
+        },
         5 => set("ack_aggregation", format!("{}ms", 1 + rng.below(20)))?,
         6 => set("schedule", format!("{:.0}ms:rate={:.0}bit", seconds * 500.0, rate * by_ratio(rng, 0.3, 3.0)))?,
         7 => set("schedule", format!("{:.0}ms:rtt={:.0}us", seconds * 500.0, rtt_ms * 1e3 * by_ratio(rng, 0.4, 3.0)))?,

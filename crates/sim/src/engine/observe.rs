@@ -56,6 +56,8 @@ pub struct FlowEnd {
     pub packets_out: u32,
     /// Time of the sender's next action by itself.
     pub sender_next: Time,
+    /// Departure time of the first burst that waits in the host's `fq`, if one does.
+    pub held: Option<Time>,
     /// Time of the receiver's next action by itself.
     pub receiver_next: Time,
     /// True if a packet of this flow is in transit outside the links.
@@ -142,6 +144,7 @@ fn flow_end(flow: &Flow, on_the_way: bool) -> FlowEnd {
         written_bytes: sender.app.written,
         packets_out: sender.packets_out(),
         sender_next: sender.next_time(),
+        held: sender.first_departure(),
         receiver_next: flow.receiver.next_time(),
         on_the_way,
         established: sender.is_established(),

@@ -94,6 +94,11 @@ impl Sender {
         is_blocked
     }
 
+    /// Departure time of the first burst that waits in `fq`.
+    pub fn first_departure(&self) -> Option<Time> {
+        self.host_fq.as_ref().and_then(|fq| fq.bursts.front()).map(|burst| burst.departure)
+    }
+
     /// Handles a segment of this flow leaving the host's queue, or being dropped there.
     pub fn on_host_dequeue(&mut self, now: Time, wire_bytes: u32, out: &mut Vec<Segment>) {
         self.host_queue = self.host_queue.saturating_sub(u64::from(wire_bytes));
@@ -210,8 +215,8 @@ mod tests {
         AckPacket { una, window: 1 << 20, ..AckPacket::default() }
     }
 
-    /// Departure time of the first burst that waits.
-    fn first_departure(sender: &Sender) -> Time {
+    /// Time of the qdisc's timer, less its slack.
+    fn before_timer(sender: &Sender) -> Time {
         Time::nanos(sender.next_time().as_nanos() - 10_000)
     }
 
@@ -221,7 +226,7 @@ mod tests {
         assert_eq!(out.iter().map(|segment| segment.seq).collect::<Vec<_>>(), [10, 11]);
         assert_eq!(sender.board.packets_out(), 8 + 4, "two more are written");
         let timer = sender.next_time();
-        let departure = first_departure(&sender);
+        let departure = before_timer(&sender);
         // The RTT sample counts from the departure time.
         assert_eq!(sender.token(13).send_time().as_micros(), departure.as_micros());
         assert!(departure > ACKED + Span::millis(4));
@@ -234,11 +239,11 @@ mod tests {
     #[test]
     fn a_burst_that_is_due_leaves_with_the_next_one_written() {
         let (mut sender, mut out) = acked(2);
-        let departure = first_departure(&sender);
+        let departure = before_timer(&sender);
         out.clear();
         sender.on_ack(departure + Span::micros(3), &ack(4), &mut out);
         assert_eq!(out.iter().map(|segment| segment.seq).collect::<Vec<_>>(), [12, 13]);
-        assert_eq!(first_departure(&sender).as_micros(), sender.token(14).send_time().as_micros());
+        assert_eq!(before_timer(&sender).as_micros(), sender.token(14).send_time().as_micros());
     }
 
     #[test]

@@ -93,6 +93,10 @@ impl<'a> Checker<'a> {
                 format!("flow {index}: finished is {done} at {} of {size} bytes", end.in_order_bytes)
             });
         }
+        // The timer of `fq` covers a burst that waits there.
+        self.claim(end.held.is_none_or(|departure| end.sender_next <= departure + Span::micros(10)), || {
+            format!("flow {index} holds a burst until {:?}: {end:?}", end.sender_next)
+        });
         // A timer covers every segment sent and not acknowledged.
         self.claim(end.packets_out == 0 || end.sender_next != Time::NEVER, || {
             format!("flow {index} hangs with {} packets out: {end:?}", end.packets_out)
