@@ -151,7 +151,7 @@ flow_options! {
     example "cubic,ecn=on";
     refused &[refusals::ECN_BESIDE_NONE, refusals::CLASSIC_DCTCP];
 
-    /// Pacing for an algorithm that does not require it
+    /// Pacing by the host's `fq` qdisc for an algorithm that does not require it
     pacing: bool = "on|off", switch, on_off;
     example "bbr1,pacing=on";
     refused &[refusals::PACED_ACCESS, refusals::PACED_BY_FQ];

@@ -211,9 +211,11 @@ fn matrix(args: &ValidateArgs, on: Backend) -> Result<Vec<Case>, Error> {
             && args.only.as_deref().is_none_or(|text| name.contains(text))
             && args.every.is_none_or(|every| index.is_multiple_of(every as usize))
     };
-    // Our own algorithms only where they can be loaded.
+    // Our own algorithms only where they can be loaded, and hosts with `fq` only where they exist.
     let can = |(_, scenario): &(usize, Scenario)| {
-        !scenario.name.starts_with(OURS) || scenario.resolve().is_ok_and(|setup| Runner::check(on, &setup).is_ok())
+        let Ok(setup) = scenario.resolve() else { return true };
+        let needs_more = scenario.name.starts_with(OURS) || setup.flows.iter().any(|flow| flow.is_paced_by_fq());
+        !needs_more || Runner::check(on, &setup).is_ok()
     };
     let cases: Vec<Case> = matrix
         .scenario
