@@ -27,7 +27,7 @@ fn the_first_packet_counts_as_delivered_and_makes_an_estimate_in_the_first_round
     assert_eq!(cc.snapshot().bw.as_bytes_per_sec(), 36_162);
 }
 
-/// The clock stays that of the calls: a host's queue does not age the model.
+/// The controller's clock follows the calls, not the departure times.
 #[test]
 fn a_packet_that_waits_in_the_host_is_sent_when_it_departs() {
     let mut cc = controller("bbr1", None);

@@ -193,10 +193,10 @@ mod tests {
     use crate::setup::FlowSetup;
     use crate::tcp::packet::AckPacket;
 
-    /// Time of the ACK that follows the first flight.
+    /// Time of the first ACK of data, 100 ms after the first flight.
     const ACKED: Time = Time::nanos(200_000_000);
 
-    /// A CUBIC flow behind `fq`, 100 ms after its first ten segments, of which `una` are acknowledged now; and what leaves now.
+    /// A CUBIC flow behind `fq` at [`ACKED`], when the first `una` of its ten segments are acknowledged, and the segments that leave then.
     fn acked(una: u64) -> (Sender, Vec<Segment>) {
         let mut setup = FlowSetup::bulk("cubic", AlgorithmConfig::named("cubic").unwrap());
         setup.host.pacing = true;
