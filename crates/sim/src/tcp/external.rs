@@ -172,3 +172,47 @@ impl Sender {
         self.cc.set_fixed(cwnd, pacing_rate);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use bbrlab_core::AlgorithmConfig;
+
+    use super::*;
+    use crate::setup::FlowSetup;
+
+    /// Records the times of what is sent.
+    struct Clock(Arc<Mutex<Vec<Time>>>);
+
+    const STEERING: Steering = Steering { cwnd: 20, pacing_rate: Some(Rate::bits_per_sec(1_000_000)) };
+
+    impl ExternalControl for Clock {
+        fn on_start(&mut self, _now: Time, _mss: u32) -> Steering {
+            STEERING
+        }
+
+        fn on_ack(&mut self, _ack: &AckEvent) -> Steering {
+            STEERING
+        }
+
+        fn on_sent(&mut self, now: Time, _packets: u32, _inflight: u32) -> Option<Steering> {
+            self.0.lock().unwrap().push(now);
+            None
+        }
+    }
+
+    /// A probe does not wait for the pacer.
+    #[test]
+    fn a_packet_sent_ahead_of_the_pacer_is_reported_at_its_own_time() {
+        let times = Arc::new(Mutex::new(Vec::new()));
+        let mut setup = FlowSetup::bulk("mine", AlgorithmConfig::named("fixed").unwrap());
+        setup.external = Some(External::new("mine", Clock(times.clone())));
+        let mut sender = Sender::new(0, &setup, 1);
+        let mut out = Vec::new();
+        sender.start(Time::ZERO, &mut out);
+        sender.on_syn_ack(Time::nanos(100_000_000), &setup, Time::ZERO, &mut out);
+        let probe = Time::nanos(101_000_000);
+        assert!(sender.edt() > probe);
+        sender.write(probe, 1, &mut out);
+        assert_eq!(times.lock().unwrap().last(), Some(&probe));
+    }
+}

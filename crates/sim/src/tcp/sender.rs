@@ -408,6 +408,9 @@ impl Sender {
             self.emit(leaves, seq, len, mark::RETRANSMIT, out);
         }
         self.after_send(leaves, bytes, segments, out);
+        if self.steered.is_some() {
+            self.steer_sent(now, segments);
+        }
     }
 
     #[inline(always)]
@@ -514,6 +517,9 @@ impl Sender {
             self.super_end += self.super_bytes();
         }
         self.after_send(leaves, bytes, n, out);
+        if self.steered.is_some() {
+            self.steer_sent(now, n);
+        }
         n
     }
 
@@ -558,9 +564,6 @@ impl Sender {
         }
         self.stats.segments += u64::from(segments);
         self.stats.sent_bytes += bytes;
-        if self.steered.is_some() {
-            self.steer_sent(leaves, segments);
-        }
     }
 
     /// Earliest departure time of the next burst.
