@@ -2,7 +2,7 @@
 //! Anything a kernel cannot express is refused in one line.
 //!
 //! ```text
-//! s0 ─► n0 ─[tbf: rate, buffer]─► m0 ─[netem: serialiser, loss]─► n1 ─[netem: delay]─► r0
+//! s0 ─► n0 ─[htb: rate, queue]─► m0 ─[netem: serialiser, loss]─► n1 ─[netem: delay]─► r0
 //!  └──────────◄──────────────────◄────────────────────────────────────◄─[netem: delay, ACK loss]─┘
 //! ```
 //! With a link of `up` ACKs leave `n1` by that link, and each host has a delay line in front of it:
@@ -11,7 +11,7 @@
 //! n1 ─► u0 ─[htb: rate, queue]─► u1 ─[netem: serialiser]─► u2 ─► n0 ─[netem: delay]─► s0
 //! ```
 //! Uploads have their sender on the right and their receiver on the left.
-//! The shaper, a token bucket or HTB, releases a packet when its service begins; the serialiser behind it adds the packet's
+//! The shaper, HTB or CAKE, releases a packet when its service begins; the serialiser behind it adds the packet's
 //! own serialisation time. So the packets in the shaper's queue are those in [`bbrlab_sim::link`]'s queue.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
@@ -278,7 +278,7 @@ impl Plan {
     }
 }
 
-/// A drop-tail queue inside a shaper. A token bucket only peeks at its head, so the whole limit is queue.
+/// A drop-tail queue inside a shaper.
 fn fifo(device: &str, buffer: Buffer, verb: &str) -> String {
     match buffer {
         Buffer::Packets(n) => format!("qdisc {verb} dev {device} parent 1:1 handle 2: pfifo limit {n}"),

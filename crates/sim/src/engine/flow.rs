@@ -167,8 +167,7 @@ impl Flow {
         out: &mut Vec<Segment>,
     ) -> Option<Span> {
         if ack.syn {
-            if let Some(rtt) = self.sender.on_syn_ack(now, setup, ack.ts_echo, out) {
-                self.receiver.on_handshake(now, rtt);
+            if self.sender.on_syn_ack(now, setup, ack.ts_echo, out) {
                 self.note_state(now);
             }
             return None;

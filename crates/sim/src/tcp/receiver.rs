@@ -4,6 +4,7 @@
 
 mod delay;
 mod ecn;
+mod handshake;
 mod window;
 
 use std::collections::VecDeque;
@@ -71,7 +72,11 @@ pub struct Receiver {
     compressed: u32,
     dup_acks: u32,
     compressed_for: u64,
+    /// RTT of the handshake, this host's only sample.
     srtt: Span,
+    /// Time of the SYN-ACK.
+    syn_acked: Time,
+    is_established: bool,
     gro: Option<Span>,
     gro_at: Time,
     gro_wants: AckDecision,
@@ -88,6 +93,8 @@ pub struct Receiver {
     window_edge: u64,
     /// True under Linux's default rules: no ECN, GRO, autotuning or rule of its own.
     has_default_rules: bool,
+    /// True if those hold and the connection is established.
+    takes_fast_path: bool,
     /// Payload lengths of out-of-order segments that differ from the MSS: (segment, bytes).
     short: Vec<(u64, u16)>,
     /// State of QUIC, if that is its transport; its rules then replace all others.
@@ -136,6 +143,8 @@ impl Receiver {
             dup_acks: 0,
             compressed_for: 0,
             srtt: Span::millis(1),
+            syn_acked: Time::ZERO,
+            is_established: false,
             gro: host.gro,
             gro_at: Time::NEVER,
             gro_wants: AckDecision::Nothing,
@@ -147,6 +156,7 @@ impl Receiver {
             window: Window::new(rwnd, mss.into()),
             window_edge: 0,
             has_default_rules: !host.ecn && host.gro.is_none() && rule.is_none() && !matches!(rwnd, Rwnd::Auto(_)),
+            takes_fast_path: false,
             short: Vec::new(),
             quic,
         }
@@ -157,19 +167,13 @@ impl Receiver {
         self.ack_at.min(self.compress_at).min(self.gro_at)
     }
 
-    /// Records the handshake's RTT.
-    pub fn on_handshake(&mut self, now: Time, rtt: Span) {
-        self.srtt = rtt;
-        self.window.start(now, rtt);
-    }
-
     /// Processes a segment and pushes the ACKs that are due now.
     #[inline]
     pub fn on_segment(&mut self, now: Time, segment: &Segment, acks: &mut Vec<AckPacket>) {
         // Most segments are the next in order, with nothing missing.
         if segment.seq == self.next
             && self.ranges.is_empty()
-            && self.has_default_rules
+            && self.takes_fast_path
             && segment.marks & mark::NO_DATA == 0
             && segment.sent >= self.ts_recent
         {
@@ -209,9 +213,11 @@ impl Receiver {
     fn take_any(&mut self, now: Time, segment: &Segment, acks: &mut Vec<AckPacket>) {
         self.wire_bytes += u64::from(crate::link::LinkPacket::wire_bytes(segment));
         if segment.marks & mark::SYN != 0 {
-            let (window, marks) = (self.window.now, segment.marks & (mark::ECT | mark::ECT_1));
-            acks.push(AckPacket { syn: true, ts_echo: segment.sent, window, marks, ..AckPacket::default() });
+            acks.push(self.syn_ack(now, segment));
             return;
+        }
+        if !self.is_established {
+            self.on_handshake(now, now.since(self.syn_acked));
         }
         if segment.marks & mark::BARE != 0 {
             return;

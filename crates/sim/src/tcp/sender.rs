@@ -269,10 +269,10 @@ impl Sender {
         out.push(Segment { seq: 0, sent: now, flow: self.flow, len: 0, hop: 0, marks });
     }
 
-    /// Establishes the connection with the handshake's measurements when the SYN is answered. Returns the handshake's RTT.
-    pub fn on_syn_ack(&mut self, now: Time, setup: &FlowSetup, sent: Time, out: &mut Vec<Segment>) -> Option<Span> {
+    /// Establishes the connection with the handshake's measurements when the SYN is answered. Returns false if it was before.
+    pub fn on_syn_ack(&mut self, now: Time, setup: &FlowSetup, sent: Time, out: &mut Vec<Segment>) -> bool {
         if self.established {
-            return None;
+            return false;
         }
         self.established = true;
         let rtt = now.since(sent);
@@ -297,7 +297,7 @@ impl Sender {
         out.push(Segment { seq: 0, sent: now, flow: self.flow, len: 0, hop: 0, marks: mark::BARE });
         self.pump(now, out);
         self.fill_socket();
-        Some(rtt)
+        true
     }
 
     /// Handles the expiry of its timer, pacer or application.

@@ -151,7 +151,7 @@ fn cases(args: &ValidateArgs, on: Backend) -> Result<Vec<Case>, Error> {
     if let Some(count) = args.random {
         let mut cases = drawn(count as usize, args.seed, on).map_err(Error::flag("--random"))?;
         if let Some(only) = &args.only {
-            cases.retain(|case| case.name.contains(only));
+            cases.retain(|case| is_named(&case.name, only));
             if cases.is_empty() {
                 return Err(Error::NoScenarioNamed(only.clone()));
             }
@@ -172,6 +172,13 @@ fn cases(args: &ValidateArgs, on: Backend) -> Result<Vec<Case>, Error> {
             Ok(Case { name, scenario })
         })
         .collect()
+}
+
+/// True if a name contains this text. A number in the text is a whole one: `2: ` is not a part of `12: `.
+fn is_named(name: &str, text: &str) -> bool {
+    let begins = |at: usize| !name[..at].ends_with(|c: char| c.is_ascii_digit());
+    let is_number = text.starts_with(|c: char| c.is_ascii_digit());
+    name.match_indices(text).any(|(at, _)| !is_number || begins(at))
 }
 
 /// Draws this many scenarios that the real kernel can run; in virtual time it cannot hold ACKs back, for example.
@@ -499,6 +506,12 @@ mod tests {
             let count = |has: fn(&Scenario) -> bool| cases.iter().filter(|case| has(&case.scenario.scenario)).count();
             assert!(count(|scenario| scenario.up.is_some()) >= 5 && count(|scenario| scenario.probe.is_some()) >= 3);
         }
+    }
+
+    #[test]
+    fn a_number_names_one_random_scenario() {
+        assert!(is_named("2: 12 Mbit/s, aqm red", "2: ") && is_named("2: 12 Mbit/s, aqm red", "red"));
+        assert!(!is_named("12: 2 Mbit/s", "2: "));
     }
 
     #[test]

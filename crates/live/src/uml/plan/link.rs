@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use bbrlab_sim::link::{Aqm, LinkConfig, Service};
 
 use super::super::dualpi2::DualPi2Queue;
-use super::{BUCKET_ROOM, ENDLESS, ETHERNET, Plan, cake, child, fifo, loss, rate};
+use super::{ENDLESS, ETHERNET, Plan, cake, child, fifo, loss, rate};
 
 /// Name of the device pair before the reverse direction's serialiser.
 const UP_ENTRY: &str = "lup";
@@ -153,9 +153,9 @@ impl Plan {
 
     /// The shaper of a link, which releases a packet when its service begins. CAKE has its own.
     ///
-    /// A token bucket takes a packet out of its queue as soon as the one before has left, and keeps it until it has the
-    /// tokens: an AQM would judge it one serialisation time too early. It must also hold a full packet, so it would release
-    /// 23 ACKs at once. HTB's lets a packet of any size pass, waits for its tokens, and only then asks the queue.
+    /// HTB lets a packet of any size pass, waits for its tokens, and only then takes the next one from the queue. A token bucket
+    /// must hold a full packet: after an idle time it releases that many bytes of small packets at once. It also takes a packet
+    /// out of its queue before it has the tokens, so an AQM would judge it one serialisation time too early.
     fn shaper(&self, devices: &LinkDevices, link: &LinkConfig, verb: &str) -> String {
         let Service::Rate(at) = link.service else { return String::new() };
         let (device, full) = (&devices.entry, self.mtu + ETHERNET);
@@ -163,10 +163,6 @@ impl Plan {
             return format!("qdisc {verb} dev {device} root handle 1: {}", cake(config, at, link.buffer));
         }
         let at = rate(at);
-        if self.up.is_none() && matches!(link.aqm, Aqm::DropTail) {
-            let bucket = full + BUCKET_ROOM;
-            return format!("qdisc {verb} dev {device} root handle 1: tbf rate {at} burst {bucket}b limit 1000000000");
-        }
         let class =
             format!("class {verb} dev {device} parent 1: classid 1:1 htb rate {at} burst 1b cburst 1b quantum {full}");
         if verb == "add" { format!("qdisc add dev {device} root handle 1: htb default 1\n{class}") } else { class }
@@ -174,15 +170,10 @@ impl Plan {
 
     /// Commands that give a link another rate in one direction, by namespace.
     pub(super) fn change_rate(&self, devices: &LinkDevices, link: &LinkConfig) -> Vec<(String, String)> {
-        let mut asked = vec![
+        vec![
             (devices.before.clone(), self.shaper(devices, link, "change")),
             (devices.behind.clone(), serialiser(devices, link, "change")),
-        ];
-        if matches!(link.aqm, Aqm::DropTail) {
-            // A changed token bucket gives its inner queue its own limit.
-            asked.push(change_buffer(devices, link));
-        }
-        asked
+        ]
     }
 }
 

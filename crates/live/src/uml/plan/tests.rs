@@ -37,18 +37,18 @@ fn without_cake_equal_flows_share_their_addresses() {
 }
 
 #[test]
-fn a_queue_with_an_aqm_hangs_below_htb_and_a_plain_one_in_a_token_bucket() {
-    for (aqm, shaper, queue) in [
-        ("droptail", " tbf rate ", " bfifo limit "),
-        ("codel", " htb ", " codel limit "),
-        ("fq:flow_limit=50", " htb ", " fq limit 82 flow_limit 50 quantum 3028 initial_quantum 15140"),
+fn a_queue_hangs_below_htb() {
+    for (aqm, queue) in [
+        ("droptail", " bfifo limit "),
+        ("codel", " codel limit "),
+        ("fq:flow_limit=50", " fq limit 82 flow_limit 50 quantum 3028 initial_quantum 15140"),
         // 16 ms are four ticks of the kernel, and its timer adds one.
-        ("pie:tupdate=16ms", " htb ", " tupdate 12000.000us "),
-        ("dualpi2", " htb ", ""),
+        ("pie:tupdate=16ms", " tupdate 12000.000us "),
+        ("dualpi2", ""),
     ] {
         let plan = planned(&[("buffer", "125kB"), ("flow", "cubic"), ("aqm", aqm)]);
         let commands = &plan.disciplines["n0"];
-        assert!(commands.contains(shaper) && commands.contains(queue), "{aqm}: {commands}");
+        assert!(commands.contains(" htb ") && commands.contains(queue), "{aqm}: {commands}");
         let queues: Vec<_> = plan.dualpi2.iter().map(|queue| (queue.device.as_str(), queue.limit)).collect();
         assert_eq!(queues, if aqm == "dualpi2" { vec![("l0", 82)] } else { vec![] });
     }
@@ -182,7 +182,7 @@ fn a_mirrored_link_changes_in_both_directions() {
     plan.mirror();
     let at = of_device(&plan, "e0");
     assert!(
-        at.iter().any(|line| line.contains(" tbf rate 20000000bit")) && at.iter().any(|line| line.contains("pfifo"))
+        at.iter().any(|line| line.contains("htb rate 20000000bit")) && at.iter().any(|line| line.contains("pfifo"))
     );
     let what = ChangeKind::Buffer(Buffer::Packets(7));
     let asked = plan.change(&Change { at: bbrlab_core::Time::ZERO, link: 0, what });
