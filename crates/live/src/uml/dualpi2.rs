@@ -26,6 +26,7 @@ mod attribute {
     pub const ALPHA: u16 = 5;
     pub const BETA: u16 = 6;
     pub const STEP_THRESH_US: u16 = 8;
+    pub const MIN_QLEN_STEP: u16 = 9;
     pub const COUPLING: u16 = 10;
     pub const C_PROTECTION: u16 = 13;
 }
@@ -100,6 +101,7 @@ fn options(queue: &DualPi2Queue) -> TcAttribute {
         word(attribute::ALPHA, frequency(config.alpha)),
         word(attribute::BETA, frequency(config.beta)),
         word(attribute::STEP_THRESH_US, at_most(config.step.as_micros())),
+        word(attribute::MIN_QLEN_STEP, config.min_qlen_step),
         byte(attribute::COUPLING, config.coupling.round() as u8),
         byte(attribute::C_PROTECTION, config.classic_percent as u8),
     ];

@@ -173,6 +173,8 @@ pub struct DualPi2 {
     pub coupling: f64,
     /// Delay above which the L queue marks every packet. Linux: 1 ms.
     pub step: Span,
+    /// Packets that must wait in the L queue when a packet arrives, for the step to apply to it. Linux: 0.
+    pub min_qlen_step: u32,
     /// Share of the rate for the classic queue while both are full, per cent. Linux: 10.
     pub classic_percent: u32,
 }

@@ -3,6 +3,8 @@
 //! floats here and 32-bit fractions there.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
+use std::collections::VecDeque;
+
 use bbrlab_core::{Rng, Span, Time};
 
 use super::config::DualPi2 as DualPi2Config;
@@ -20,6 +22,8 @@ const SPARED_BYTES: u64 = 2 * MTU_BYTES;
 pub(super) struct DualPi2<P> {
     config: DualPi2Config,
     l4s: Fifo<P>,
+    /// Of each packet in the L queue, whether the step applies to it.
+    takes_step: VecDeque<bool>,
     classic: Fifo<P>,
     rng: Rng,
     /// Base probability p'.
@@ -38,6 +42,7 @@ impl<P: LinkPacket> DualPi2<P> {
         let mut own = Self {
             config,
             l4s: Fifo::new(),
+            takes_step: VecDeque::new(),
             classic: Fifo::new(),
             rng,
             probability: 0.0,
@@ -68,6 +73,7 @@ impl<P: LinkPacket> DualPi2<P> {
             return Verdict::Dropped;
         }
         if entry.packet.is_l4s() {
+            self.takes_step.push_back(self.l4s.len() >= self.config.min_qlen_step as usize);
             self.l4s.push(entry)
         } else {
             self.classic.push(entry)
@@ -80,6 +86,7 @@ impl<P: LinkPacket> DualPi2<P> {
         // Bounded by the waiting packets: each iteration but the last drops one.
         loop {
             let (mut entry, is_l4s, credit) = self.next()?;
+            let takes_step = is_l4s && self.takes_step.pop_front() == Some(true);
             let marks = tally.stats.marks;
             if self.is_dropped(&mut entry.packet, is_l4s, tally) {
                 tally.drop_queued(&entry.packet);
@@ -87,7 +94,7 @@ impl<P: LinkPacket> DualPi2<P> {
             }
             self.credit += credit;
             let is_marked = tally.stats.marks > marks;
-            let is_late = is_l4s && !is_marked && now.since(entry.arrived) > self.config.step;
+            let is_late = takes_step && !is_marked && now.since(entry.arrived) > self.config.step;
             if is_late && !tally.try_mark(&mut entry.packet) {
                 tally.drop_queued(&entry.packet);
                 continue;
@@ -184,6 +191,7 @@ mod tests {
         beta: 3.2,
         coupling: 2.0,
         step: Span::millis(1),
+        min_qlen_step: 0,
         classic_percent: 10,
     };
 
@@ -233,6 +241,19 @@ mod tests {
         queue.enqueue(Time::ZERO, entry(false, Time::ZERO), Limit::NONE, &mut tally);
         let marked: Vec<bool> = (0..3).map(|_| queue.dequeue(later, &mut tally).unwrap().packet.ce).collect();
         assert_eq!(marked, [true, false, false]);
+    }
+
+    /// Source: Linux `min_qlen_step`.
+    #[test]
+    fn the_step_spares_packets_that_found_a_short_queue() {
+        let (mut queue, mut tally) = (queue(), Tally::default());
+        (queue.config.min_qlen_step, queue.next_update) = (2, Time::NEVER);
+        for is_l4s in [true, false, true, true, true] {
+            queue.enqueue(Time::ZERO, entry(is_l4s, Time::ZERO), Limit::NONE, &mut tally);
+        }
+        let sent = (0..5).map(|_| queue.dequeue(at_ms(2), &mut tally).unwrap().packet);
+        let marked: Vec<bool> = sent.filter(|packet| packet.l4s).map(|packet| packet.ce).collect();
+        assert_eq!(marked, [false, false, true, true]);
     }
 
     #[test]

@@ -408,6 +408,7 @@ fn any_aqm() -> impl Strategy<Value = Aqm> {
             beta: 3.2,
             coupling: 2.0,
             step: Span::millis(1),
+            min_qlen_step: if ecn { 0 } else { 2 },
             classic_percent: if ecn { 10 } else { 50 },
         }),
         6 => Aqm::Cake(cake(if ecn { Tins::Diffserv4 } else { Tins::Diffserv3 }, Span::millis(10))),

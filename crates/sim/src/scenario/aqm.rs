@@ -53,8 +53,8 @@ const KINDS: [(Kind, &str, &[&str], &str); 8] = [
     (
         Kind::DualPi2,
         "dualpi2",
-        &["target", "tupdate", "alpha", "beta", "coupling", "step", "classic"],
-        "dualpi2:target=TIME,tupdate=TIME,alpha=X,beta=X,coupling=X,step=TIME,classic=PERCENT",
+        &["target", "tupdate", "alpha", "beta", "coupling", "step", "min_qlen_step", "classic"],
+        "dualpi2:target=TIME,tupdate=TIME,alpha=X,beta=X,coupling=X,step=TIME,min_qlen_step=N,classic=PERCENT",
     ),
     (
         Kind::Fq,
@@ -119,6 +119,7 @@ impl AqmSpec {
                 beta: options.float("beta", 819.0 / 256.0)?,
                 coupling: options.float("coupling", 2.0)?,
                 step: options.get("step")?.unwrap_or(TimeSpan::millis(1)).span(),
+                min_qlen_step: in_range(options, "min_qlen_step", 0, 0..=1 << 20)?,
                 classic_percent: in_range(options, "classic", 10, 0..=100)?,
             }),
             // Defaults of Linux `fq_init`.

@@ -160,7 +160,7 @@ flow_options! {
     gro: TimeSpan = "TIME", str::parse, TimeSpan::to_string;
     refused &[refusals::KERNEL_GRO, refusals::STACK_GRO];
 
-    /// Largest TSO burst
+    /// Largest TSO burst; off means single segments (`gso_max_segs 1`). Bursts remain after `ethtool -K DEVICE tso off gso off`
     tso: u32 = "VOLUME|off", tso, |v| if *v == 0 { "off".to_owned() } else { Volume((*v).into()).to_string() };
     example "bbr1,tso=64KiB";
     refused &[refusals::LARGE_TSO, refusals::OTHER_TSO, refusals::STACK_BURSTS];

@@ -52,9 +52,14 @@ impl Sender {
         segments.max(floor).min((self.tso_max / mss).max(1) as u32)
     }
 
-    /// Models the application's first write once the allowed data has left; until then the last super-packet was extended.
+    /// Models a write into an empty queue once the allowed data has left; until then the last super-packet was extended.
     // spec: Linux tcp_sendmsg_locked
     pub(super) fn fill_socket(&mut self) {
+        if self.una_bytes > 0 {
+            self.wide_from = 0; // the receive window is known
+            self.super_end = self.next_bytes + self.super_bytes();
+            return;
+        }
         let mss = u64::from(self.mss);
         let size = (FIRST_WINDOW / 2).min(self.tso_max) / mss * mss;
         let half = (self.initial_cwnd / 2).clamp(1, self.burst_segments());
@@ -64,7 +69,19 @@ impl Sender {
         // The last one is extended when the application continues.
         self.wide_from = self.next_bytes + fitting.saturating_sub(1) * size.max(mss);
         self.super_end = self.next_bytes;
+        self.append_super();
+        // The first super-packet is pushed when the first burst has left it and the application has extended it by as much.
+        (self.push_at, self.pushed) = (self.super_end, size + u64::from(half) * mss);
+    }
+
+    /// Adds a super-packet behind the last one. The socket pushes it if half of the largest window was written since the last push.
+    // spec: Linux forced_push, tcp_mark_push
+    pub(super) fn append_super(&mut self) {
+        let is_narrow = self.super_end < self.wide_from;
         self.super_end += self.super_bytes();
+        if is_narrow && self.super_end > self.pushed + FIRST_WINDOW / 2 {
+            (self.push_at, self.pushed) = (self.super_end, self.super_end);
+        }
     }
 
     /// Size of the super-packets in the socket's queue.
@@ -186,12 +203,34 @@ mod tests {
         sender.window = 1 << 20;
         let end_after = |sender: &mut Sender, segments: u64| {
             sender.super_end = segments * MSS;
-            sender.super_end += sender.super_bytes();
+            sender.append_super();
             sender.super_end / MSS
         };
         // 4 MiB hold 128 of the small ones, and the last of them grows.
         let ends: Vec<u64> = [2_782, 2_804, 2_849].map(|from| end_after(&mut sender, from)).to_vec();
         assert_eq!(ends, [2_804, 2_849, 2_894]);
+    }
+
+    /// The 45 segments of a super-packet count from where the application wrote into the empty queue.
+    #[test]
+    fn super_packets_begin_anew_with_each_request() {
+        let (mut sender, _) = sender();
+        (sender.una_bytes, sender.next_bytes, sender.window) = (700_000, 700_000, 1 << 20);
+        sender.fill_socket();
+        assert_eq!(sender.super_end, 700_000 + 45 * MSS);
+    }
+
+    /// Half of the first window is 22.6 segments, so after the first super-packet every second one is pushed. The first burst of five
+    /// segments counts twice: the application extends the super-packet that it left.
+    #[test]
+    fn every_second_super_packet_of_the_first_window_is_pushed() {
+        let (mut sender, _) = sender();
+        let mut pushed = vec![sender.push_at / MSS];
+        for _ in 0..8 {
+            sender.append_super();
+            pushed.extend((sender.push_at == sender.super_end).then_some(sender.super_end / MSS));
+        }
+        assert_eq!(pushed, [32, 54, 98, 142, 186]);
     }
 
     #[test]

@@ -67,6 +67,10 @@ pub struct Sender {
     pub(super) window: u64,
     /// End of the super-packet to be sent next, bytes.
     pub(super) super_end: u64,
+    /// End of the newest super-packet whose last segment is pushed.
+    pub(super) push_at: u64,
+    /// End of the data when the socket last pushed. Source: Linux `pushed_seq`.
+    pub(super) pushed: u64,
     /// End of the newest segment shorter than the MSS. Source: Linux `snd_sml`.
     pub(super) short_end: u64,
     /// Start of the super-packets built after the receive window was known.
@@ -161,6 +165,8 @@ impl Sender {
                 Rwnd::Auto(limit) => limit.min(65_535),
             },
             super_end: 0,
+            push_at: 0,
+            pushed: 0,
             short_end: 0,
             wide_from: 0,
             wstamp: Time::ZERO,
@@ -305,9 +311,11 @@ impl Sender {
         if self.host_fq.is_some() && self.on_fq_timer(now, out) {
             return;
         }
+        let mut fills = false;
         if self.established && self.app.next <= now {
             self.check_app_limited();
-            self.app.on_time(now, self.next_bytes);
+            let is_empty = self.next_bytes >= self.app.written;
+            fills = self.app.on_time(now, self.next_bytes) && is_empty;
         }
         if self.timer.at <= now {
             self.check_app_limited_broadly();
@@ -322,13 +330,20 @@ impl Sender {
         if self.established {
             self.pump(now, out);
         }
+        if fills {
+            self.fill_socket();
+        }
     }
 
     /// Handles the arrival of a request that crossed a link.
     pub fn on_request(&mut self, now: Time, number: u64, out: &mut Vec<Segment>) {
         self.check_app_limited();
+        let is_empty = self.next_bytes >= self.app.written;
         if self.app.on_request(now, number) {
             self.pump(now, out);
+            if is_empty {
+                self.fill_socket();
+            }
         }
     }
 
@@ -499,6 +514,7 @@ impl Sender {
             (self.cwnd_stamp, self.cwnd_used) = (now, 0);
         }
         let segments = segments.min(self.cc.cwnd().saturating_sub(self.board.in_flight()).max(1));
+        let pushes = segments > 1 || self.push_at == self.next_bytes + mss;
         let (mut n, mut bytes) = (0, 0);
         while n < segments {
             let len = mss.min(end - self.next_bytes);
@@ -507,14 +523,14 @@ impl Sender {
             self.next_bytes += len;
             bytes += len;
             n += 1;
-            let is_end = n == segments && n > 1 || self.next_bytes == self.app.written;
+            let is_end = n == segments && pushes || self.next_bytes == self.app.written;
             self.emit(leaves, seq, len as u16, if is_end { mark::PUSH } else { 0 }, out);
         }
         if bytes < u64::from(n) * mss {
             self.short_end = self.next_bytes;
         }
         while self.super_end <= self.next_bytes {
-            self.super_end += self.super_bytes();
+            self.append_super();
         }
         self.after_send(leaves, bytes, n, out);
         if self.steered.is_some() {

@@ -147,7 +147,6 @@ fn a_change_of_the_path_leaves_the_link_of_the_reverse_direction_as_it_is() {
         [
             "n0: class change dev l0 parent 1: classid 1:1 htb rate 5000000bit burst 1b cburst 1b quantum 1514",
             "m0: qdisc change dev e0 root handle 1: netem limit 10000000 rate 5000000bit",
-            "n0: qdisc change dev l0 parent 1:1 handle 2: pfifo limit 100",
         ]
     );
     assert_eq!(
@@ -171,7 +170,6 @@ fn a_change_of_the_link_of_the_reverse_direction_leaves_the_others_as_they_are()
         [
             "u0: class change dev lup parent 1: classid 1:1 htb rate 500000bit burst 1b cburst 1b quantum 1514",
             "u1: qdisc change dev eup root handle 1: netem limit 10000000 rate 500000bit",
-            "u0: qdisc change dev lup parent 1:1 handle 2: pfifo limit 50",
         ]
     );
 }
