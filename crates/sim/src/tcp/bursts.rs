@@ -6,6 +6,8 @@ use std::ops::Range;
 
 use bbrlab_core::{CaState, PacketToken, Span, Time};
 
+use super::app::App;
+use super::packet::Segment;
 use super::scoreboard::{Record, flag};
 use super::sender::Sender;
 
@@ -52,6 +54,17 @@ impl Sender {
         segments.max(floor).min((self.tso_max / mss).max(1) as u32)
     }
 
+    /// Lets the application write, and sends what the windows and the pacer allow. `write` gets the bytes sent so far.
+    pub(super) fn write_as(&mut self, now: Time, out: &mut Vec<Segment>, write: impl FnOnce(&mut App, u64) -> bool) {
+        let is_empty = self.next_bytes >= self.app.written;
+        if write(&mut self.app, self.next_bytes) {
+            self.pump(now, out);
+            if is_empty {
+                self.fill_socket();
+            }
+        }
+    }
+
     /// Models a write into an empty queue once the allowed data has left; until then the last super-packet was extended.
     // spec: Linux tcp_sendmsg_locked
     pub(super) fn fill_socket(&mut self) {
@@ -76,6 +89,7 @@ impl Sender {
 
     /// Adds a super-packet behind the last one. The socket pushes it if half of the largest window was written since the last push.
     // spec: Linux forced_push, tcp_mark_push
+    #[inline(never)] // rare beside the segments that are sent
     pub(super) fn append_super(&mut self) {
         let is_narrow = self.super_end < self.wide_from;
         self.super_end += self.super_bytes();
@@ -175,7 +189,7 @@ impl Sender {
 mod tests {
     use super::*;
     use crate::setup::{FlowSetup, Traffic};
-    use crate::tcp::packet::{AckPacket, Segment};
+    use crate::tcp::packet::AckPacket;
     use bbrlab_core::{AlgorithmConfig, Rate};
 
     const MSS: u64 = 1448;

@@ -93,7 +93,7 @@ pub struct Receiver {
     window_edge: u64,
     /// True under Linux's default rules: no ECN, GRO, autotuning or rule of its own.
     has_default_rules: bool,
-    /// True if those hold and the connection is established.
+    /// True if those hold and data has arrived, so that what is next in order is never the handshake's.
     takes_fast_path: bool,
     /// Payload lengths of out-of-order segments that differ from the MSS: (segment, bytes).
     short: Vec<(u64, u16)>,
@@ -174,7 +174,6 @@ impl Receiver {
         if segment.seq == self.next
             && self.ranges.is_empty()
             && self.takes_fast_path
-            && segment.marks & mark::NO_DATA == 0
             && segment.sent >= self.ts_recent
         {
             self.take_in_order(now, segment, acks);
@@ -357,6 +356,7 @@ impl Receiver {
     /// Stores a new segment, before which `before` ranges begin. Returns the urgency of its ACK.
     // spec: Linux __tcp_ack_snd_check
     fn take(&mut self, now: Time, segment: &Segment, before: usize) -> AckDecision {
+        self.takes_fast_path = self.has_default_rules;
         self.bytes += u64::from(segment.len);
         self.fresh += 1;
         if segment.seq != self.next {

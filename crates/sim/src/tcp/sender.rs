@@ -311,11 +311,9 @@ impl Sender {
         if self.host_fq.is_some() && self.on_fq_timer(now, out) {
             return;
         }
-        let mut fills = false;
         if self.established && self.app.next <= now {
             self.check_app_limited();
-            let is_empty = self.next_bytes >= self.app.written;
-            fills = self.app.on_time(now, self.next_bytes) && is_empty;
+            self.write_as(now, out, |app, sent| app.on_time(now, sent));
         }
         if self.timer.at <= now {
             self.check_app_limited_broadly();
@@ -330,21 +328,12 @@ impl Sender {
         if self.established {
             self.pump(now, out);
         }
-        if fills {
-            self.fill_socket();
-        }
     }
 
     /// Handles the arrival of a request that crossed a link.
     pub fn on_request(&mut self, now: Time, number: u64, out: &mut Vec<Segment>) {
         self.check_app_limited();
-        let is_empty = self.next_bytes >= self.app.written;
-        if self.app.on_request(now, number) {
-            self.pump(now, out);
-            if is_empty {
-                self.fill_socket();
-            }
-        }
+        self.write_as(now, out, |app, _| app.on_request(now, number));
     }
 
     /// Sends all that windows and pacer allow: retransmissions first, then new data.
@@ -514,17 +503,17 @@ impl Sender {
             (self.cwnd_stamp, self.cwnd_used) = (now, 0);
         }
         let segments = segments.min(self.cc.cwnd().saturating_sub(self.board.in_flight()).max(1));
-        let pushes = segments > 1 || self.push_at == self.next_bytes + mss;
-        let (mut n, mut bytes) = (0, 0);
+        let (mut n, mut bytes, sent_us) = (0, 0, token.send_us());
         while n < segments {
             let len = mss.min(end - self.next_bytes);
             let seq = self.board.push(token, len as u16, segments - n - 1);
-            self.board.sent_log.push_back((seq, token.send_us()));
+            self.board.sent_log.push_back((seq, sent_us));
             self.next_bytes += len;
             bytes += len;
             n += 1;
-            let is_end = n == segments && pushes || self.next_bytes == self.app.written;
-            self.emit(leaves, seq, len as u16, if is_end { mark::PUSH } else { 0 }, out);
+            let is_pushed =
+                n == segments && (n > 1 || self.next_bytes == self.app.written || self.next_bytes == self.push_at);
+            self.emit(leaves, seq, len as u16, if is_pushed { mark::PUSH } else { 0 }, out);
         }
         if bytes < u64::from(n) * mss {
             self.short_end = self.next_bytes;

@@ -22,7 +22,7 @@ impl Receiver {
     /// the time until it arrived.
     // spec: Linux tcp_synack_rtt_meas
     pub(super) fn on_handshake(&mut self, now: Time, rtt: Span) {
-        (self.srtt, self.is_established, self.takes_fast_path) = (rtt, true, self.has_default_rules);
+        (self.srtt, self.is_established) = (rtt, true);
         self.window.start(now, rtt);
     }
 }
