@@ -171,10 +171,7 @@ impl Receiver {
     #[inline]
     pub fn on_segment(&mut self, now: Time, segment: &Segment, acks: &mut Vec<AckPacket>) {
         // Most segments are the next in order, with nothing missing.
-        if segment.seq == self.next
-            && self.ranges.is_empty()
-            && self.takes_fast_path
-            && segment.sent >= self.ts_recent
+        if segment.seq == self.next && self.ranges.is_empty() && self.takes_fast_path && segment.sent >= self.ts_recent
         {
             self.take_in_order(now, segment, acks);
         } else {
