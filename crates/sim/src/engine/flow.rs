@@ -168,6 +168,7 @@ impl Flow {
     ) -> Option<Span> {
         if ack.syn {
             if self.sender.on_syn_ack(now, setup, ack.ts_echo, out) {
+                self.receiver.on_answer(ack.ts_echo);
                 self.note_state(now);
             }
             return None;

@@ -54,8 +54,9 @@ impl Sender {
         segments.max(floor).min((self.tso_max / mss).max(1) as u32)
     }
 
-    /// Lets the application write, and sends what the windows and the pacer allow. `write` gets the bytes sent so far.
-    pub(super) fn write_as(&mut self, now: Time, out: &mut Vec<Segment>, write: impl FnOnce(&mut App, u64) -> bool) {
+    /// Runs an application's write, and sends what the windows and the pacer allow. `write` gets the bytes sent so far, and returns
+    /// true if it wrote.
+    pub(super) fn on_write(&mut self, now: Time, out: &mut Vec<Segment>, write: impl FnOnce(&mut App, u64) -> bool) {
         let is_empty = self.next_bytes >= self.app.written;
         if write(&mut self.app, self.next_bytes) {
             self.pump(now, out);

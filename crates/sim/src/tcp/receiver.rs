@@ -74,8 +74,10 @@ pub struct Receiver {
     compressed_for: u64,
     /// RTT of the handshake, this host's only sample.
     srtt: Span,
-    /// Time of the SYN-ACK.
+    /// Time of the SYN-ACK that the sender answers.
     syn_acked: Time,
+    /// Times of each SYN and of its SYN-ACK.
+    syn_acks: Vec<(Time, Time)>,
     is_established: bool,
     gro: Option<Span>,
     gro_at: Time,
@@ -144,6 +146,7 @@ impl Receiver {
             compressed_for: 0,
             srtt: Span::millis(1),
             syn_acked: Time::ZERO,
+            syn_acks: Vec::new(),
             is_established: false,
             gro: host.gro,
             gro_at: Time::NEVER,

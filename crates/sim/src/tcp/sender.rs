@@ -313,7 +313,7 @@ impl Sender {
         }
         if self.established && self.app.next <= now {
             self.check_app_limited();
-            self.write_as(now, out, |app, sent| app.on_time(now, sent));
+            self.on_write(now, out, |app, sent| app.on_time(now, sent));
         }
         if self.timer.at <= now {
             self.check_app_limited_broadly();
@@ -333,7 +333,7 @@ impl Sender {
     /// Handles the arrival of a request that crossed a link.
     pub fn on_request(&mut self, now: Time, number: u64, out: &mut Vec<Segment>) {
         self.check_app_limited();
-        self.write_as(now, out, |app, _| app.on_request(now, number));
+        self.on_write(now, out, |app, _| app.on_request(now, number));
     }
 
     /// Sends all that windows and pacer allow: retransmissions first, then new data.

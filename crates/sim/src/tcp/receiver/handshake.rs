@@ -8,14 +8,21 @@ use super::Receiver;
 
 impl Receiver {
     /// SYN-ACK for a SYN.
-    ///
-    /// Differs: Linux takes no sample of the RTT after a second SYN-ACK.
     pub(super) fn syn_ack(&mut self, now: Time, syn: &Segment) -> AckPacket {
         if !self.is_established {
+            self.syn_acks.push((syn.sent, now));
             self.syn_acked = now;
         }
         let (window, marks) = (self.window.now, syn.marks & (mark::ECT | mark::ECT_1));
         AckPacket { syn: true, ts_echo: syn.sent, window, marks, ..AckPacket::default() }
+    }
+
+    /// Records that the sender answers the SYN-ACK for the SYN of this time, whose timestamp its packets echo.
+    // spec: Linux tcp_ack_update_rtt, which uses the echo after a second SYN-ACK
+    pub fn on_answer(&mut self, syn_sent: Time) {
+        if let Some(&(_, at)) = self.syn_acks.iter().find(|(sent, _)| *sent == syn_sent) {
+            self.syn_acked = at;
+        }
     }
 
     /// Completes the handshake with the first packet after the SYN. If the bare ACK was lost, that is data, and the sample includes
@@ -50,6 +57,25 @@ mod tests {
             receiver.on_segment(at(95), &first, &mut acks);
             receiver.on_segment(at(120), &segment(1, 1448, 0), &mut acks);
             assert_eq!(receiver.srtt, Span::millis(90), "{first:?}");
+        }
+    }
+
+    /// The answer to the first SYN-ACK is on its way when the second SYN arrives.
+    #[test]
+    fn after_two_syn_acks_the_rtt_is_that_of_the_answered_one() {
+        for (answered, rtt) in [(0, 3_500), (1_000, 2_500)] {
+            let (mut receiver, mut acks) =
+                (Receiver::new(1448, Rwnd::Unlimited, false, &HostSetup::default()), Vec::new());
+            for sent in [0, 1_000] {
+                receiver.on_segment(
+                    at(1_750 + sent),
+                    &Segment { sent: at(sent), ..segment(0, 0, mark::SYN) },
+                    &mut acks,
+                );
+            }
+            receiver.on_answer(at(answered));
+            receiver.on_segment(at(5_250), &segment(0, 0, mark::BARE), &mut acks);
+            assert_eq!(receiver.srtt, Span::millis(rtt));
         }
     }
 
