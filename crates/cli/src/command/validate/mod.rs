@@ -215,7 +215,7 @@ fn matrix(args: &ValidateArgs, on: Backend) -> Result<Vec<Case>, Error> {
         let is_asked = |prefix: &str| args.only.as_deref().is_some_and(|text| text.starts_with(prefix.trim_end()));
         ON_REQUEST.iter().all(|prefix| !name.starts_with(prefix) || is_asked(prefix))
             && longest.is_none_or(|longest| scenario.duration <= longest)
-            && args.only.as_deref().is_none_or(|text| name.contains(text))
+            && args.only.as_deref().is_none_or(|text| is_named(name, text))
             && args.every.is_none_or(|every| index.is_multiple_of(every as usize))
     };
     // Our own algorithms only where they can be loaded, and hosts with `fq` only where they exist.
