@@ -1,4 +1,4 @@
-//! The serialiser: sends bits in series at a given rate, exactly over any length of time.
+//! The serialiser: sends bits in series at a given rate.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use bbrlab_core::{NANOS_PER_SEC, Rate, Span, Time};
@@ -6,8 +6,13 @@ use bbrlab_core::{NANOS_PER_SEC, Rate, Span, Time};
 /// Units of work per byte. A unit is the amount that a rate of 1 bit/s sends in a nanosecond.
 const WORK_PER_BYTE: u64 = 8 * NANOS_PER_SEC;
 
-/// Sends one packet after another. Departures are rounded up to a nanosecond; `credit` carries the rounding over to the next
-/// packet, so that a busy link loses no capacity to it (at 100 Gbit/s it would be .7 %).
+/// Shortest packet, in nanoseconds, that takes a whole number of them: rounding changes its rate by at most 1 in 10,000. Ours.
+const SHORTEST_WHOLE: u64 = 10_000;
+
+/// Sends one packet after another. A packet takes a whole number of nanoseconds, rounded down, as in Linux's HTB
+/// (`psched_l2t_ns`), so that a departure and the arrival that it clocks coincide exactly. Packets shorter than
+/// [`SHORTEST_WHOLE`] are rounded up, and `credit` carries the rounding over to the next one, so that a busy link loses no
+/// capacity to it (at 100 Gbit/s it would be .7 %).
 #[derive(Clone, Debug)]
 pub(super) struct Serialiser {
     rate: Rate,
@@ -101,7 +106,8 @@ impl Serialiser {
         debug_assert!(wire_bytes < 1 << 31, "a packet of {wire_bytes} bytes is no packet");
         let work = u64::from(wire_bytes) * WORK_PER_BYTE;
         let rate = self.rate.as_bits_per_sec().max(1);
-        self.memo = (wire_bytes, work / rate, work % rate);
+        let (nanos, rest) = (work / rate, work % rate);
+        self.memo = (wire_bytes, nanos, if nanos < SHORTEST_WHOLE { rest } else { 0 });
     }
 }
 
@@ -113,6 +119,17 @@ mod tests {
     fn a_packet_takes_its_bits_over_the_rate() {
         let mut serialiser = Serialiser::new(Rate::bits_per_sec(10_000_000));
         assert_eq!(serialiser.start(Time::nanos(7), 1514), Time::nanos(7 + 1_211_200));
+    }
+
+    #[test]
+    fn every_packet_of_a_slow_link_takes_the_same_time() {
+        let rate = Rate::bits_per_sec(26_195_000);
+        let mut serialiser = Serialiser::new(rate);
+        let mut now = Time::ZERO;
+        for packets in 1..=1_000 {
+            now = serialiser.start(now, 1514);
+            assert_eq!(now, Time::nanos(packets * 462_378), "462,378.99 ns rounded down");
+        }
     }
 
     #[test]
