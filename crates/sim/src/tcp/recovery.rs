@@ -10,7 +10,7 @@ use bbrlab_core::{AckBatch, AckInfo, AckRtt, CaState, Span, Time};
 use super::packet::{AckPacket, SACK_BLOCKS, Segment};
 use super::scoreboard::flag;
 use super::sender::Sender;
-use super::undo::stamp;
+use super::undo::{rtt_by_stamp, stamp};
 
 /// Linux `tcp_reordering`: above it, loss-based windows may grow on any forward progress.
 const REORDERING: u32 = 3;
@@ -398,9 +398,8 @@ impl Sender {
             newest = Some(since(last));
         }
         if oldest.is_none() && seen.acked > 0 {
-            // Karn: the timestamp identifies the answered transmission; its clock ticks in milliseconds.
-            let ticks = (now.as_micros() / 1_000).saturating_sub(ack.ts_echo.as_micros() / 1_000);
-            oldest = Some(Span::millis(ticks.max(1)));
+            // Karn: the timestamp identifies the answered transmission.
+            oldest = Some(rtt_by_stamp(now, ack.ts_echo));
             newest = oldest;
         }
         (newest, oldest)

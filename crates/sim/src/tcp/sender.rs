@@ -14,7 +14,7 @@ use super::quic::QuicSender;
 use super::rack::Rack;
 use super::scoreboard::Scoreboard;
 use super::timers::{Timer, TimerKind, fires_at};
-use super::undo::stamp;
+use super::undo::{rtt_by_stamp, stamp};
 use crate::setup::{FlowSetup, Rwnd};
 
 /// Data segments sent before pacing begins. Source: Linux `tcp_update_skb_after_send`.
@@ -287,12 +287,13 @@ impl Sender {
         // was lost (Linux `tcp_try_undo_spurious_syn`).
         let was_lost = stamp(sent) != stamp(self.syn_sent);
         init.initial_cwnd = if self.syn_tries > 2 && was_lost { 1 } else { self.initial_cwnd };
-        init.srtt = Some(rtt);
-        let cc = Controller::new(&setup.algorithm, &init);
         self.quic = QuicSender::new(&setup.host, rtt);
+        let sample = if self.quic.is_none() && self.syn_tries > 1 { rtt_by_stamp(now, sent) } else { rtt };
+        init.srtt = Some(sample);
+        let cc = Controller::new(&setup.algorithm, &init);
         self.has_own_pump = self.quic.is_some() || self.host_fq.is_some();
         self.cc = if self.quic.is_some() { cc } else { cc.with_host_recovery() };
-        self.min_rtt_us = rtt.as_micros();
+        self.min_rtt_us = sample.as_micros();
         self.wstamp = now;
         self.cwnd_stamp = now;
         self.timer = Timer::default();

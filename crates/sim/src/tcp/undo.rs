@@ -2,7 +2,7 @@
 //! Spec: RFC 4015 (Eifel), RFC 3708 (DSACK); Linux 6.12 `tcp_input.c`.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use bbrlab_core::{CaState, Time};
+use bbrlab_core::{CaState, Span, Time};
 
 use super::packet::AckPacket;
 use super::scoreboard::flag;
@@ -12,6 +12,12 @@ use super::sender::Sender;
 // spec: Linux TCP_TS_HZ
 pub(super) const fn stamp(time: Time) -> u64 {
     time.as_micros() / 1_000
+}
+
+/// RTT by the timestamp that an ACK echoes, at least one tick: that of a packet sent more than once.
+// spec: Linux tcp_rtt_tsopt_us
+pub(super) fn rtt_by_stamp(now: Time, echo: Time) -> Span {
+    Span::millis(stamp(now).saturating_sub(stamp(echo)).max(1))
 }
 
 impl Sender {
@@ -137,10 +143,10 @@ impl Sender {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::setup::{FlowSetup, Traffic};
+    use crate::setup::{FlowSetup, Traffic, Transport};
     use crate::tcp::packet::{Segment, mark};
     use crate::tcp::timers::TimerKind;
-    use bbrlab_core::{AlgorithmConfig, Span};
+    use bbrlab_core::AlgorithmConfig;
 
     fn at(ms: u64) -> Time {
         Time::ZERO + Span::millis(ms)
@@ -159,6 +165,25 @@ mod tests {
         sender.on_syn_ack(at(100), &setup, Time::ZERO, &mut out);
         out.clear();
         (sender, out)
+    }
+
+    /// Smoothed RTT after a handshake whose last SYN, of this many, left 25.16 ms before its answer.
+    fn handshakes_rtt(syns: u32, transport: Transport) -> Option<Span> {
+        let mut setup = FlowSetup::bulk("cubic", AlgorithmConfig::named("cubic").unwrap());
+        setup.host.transport = transport;
+        let (mut sender, mut out) = (Sender::new(0, &setup, 1), Vec::new());
+        let last = at(1000 * u64::from(syns - 1));
+        (0..syns).for_each(|_| sender.start(last, &mut out));
+        sender.on_syn_ack(last + Span::micros(25_160), &setup, last, &mut out);
+        sender.cc.rtt().smoothed()
+    }
+
+    /// Karn: the timestamp identifies the answered SYN, and counts milliseconds. QUIC has its packet numbers.
+    #[test]
+    fn the_rtt_of_a_handshake_with_a_lost_syn_is_in_ticks() {
+        assert_eq!(handshakes_rtt(1, Transport::Tcp), Some(Span::micros(25_160)));
+        assert_eq!(handshakes_rtt(2, Transport::Tcp), Some(Span::millis(25)));
+        assert_eq!(handshakes_rtt(2, Transport::Quic), Some(Span::micros(25_160)));
     }
 
     impl Sender {
