@@ -257,6 +257,11 @@ pub enum AckRtt {
         /// RTT of the oldest packet, which includes the receiver's delay: the time-out's sample.
         oldest: Option<Span>,
     },
+    /// RTTs that [`Controller::on_rtt`](crate::Controller::on_rtt) has taken.
+    Taken {
+        /// RTT of the newest packet.
+        newest: Option<Span>,
+    },
 }
 
 /// The host's report at the end of an ACK, besides its packets. Every field has a default that needs no input from the host.

@@ -350,6 +350,43 @@ impl<A: Algorithm> Controller<A> {
         }
     }
 
+    /// Takes the RTTs that the host measured from an open ACK, for timers and loss detection that use the estimates before it ends.
+    /// [`AckRtt::Taken`] then ends it; `una_next` and `is_ack_delayed` have to be the same in both.
+    #[inline]
+    pub fn on_rtt(&mut self, open: &OpenAck, info: &AckInfo) {
+        if let AckRtt::Measured { newest, oldest } = info.rtt
+            && open.epoch == self.epoch
+            && open.serial == self.serial
+            && let Some(start) = self.open
+        {
+            self.take_rtt(start.now, newest, oldest, info);
+        }
+    }
+
+    /// True if the receiver may have delayed this ACK: a lone short packet, and nothing else was delivered since it was sent.
+    // spec: Linux FLAG_ACK_MAYBE_DELAYED
+    #[inline]
+    fn is_delayed(&self, info: &AckInfo) -> bool {
+        let one = if self.counts_bytes { self.mss.into() } else { 1 };
+        info.is_ack_delayed && self.sampler.delivered_since_newest().is_some_and(|volume| volume <= one)
+    }
+
+    /// Gives these samples to the estimator. Returns the newest packet's.
+    #[inline]
+    fn take_rtt(&mut self, now: Time, newest: Option<Span>, oldest: Option<Span>, info: &AckInfo) -> Option<Span> {
+        if let Some(rtt) = newest
+            && !(self.rtt.min().is_some_and(|min| rtt > min) && self.is_delayed(info))
+        {
+            self.rtt.on_min_sample(now, rtt);
+        }
+        if let Some(rtt) = oldest {
+            let counts = (self.sampler.newest_prior_delivered(), self.sampler.delivered());
+            let (una, next) = info.una_next.unwrap_or(counts);
+            self.rtt.on_sample(now, rtt, una, next);
+        }
+        newest
+    }
+
     /// Ends an open ACK that its host dropped, so that the model still gets it.
     #[cold]
     #[inline(never)]
@@ -364,28 +401,16 @@ impl<A: Algorithm> Controller<A> {
     fn end_ack(&mut self, open: &AckStart, info: &AckInfo) {
         self.serial = self.serial.wrapping_add(1);
         let now = open.now;
-        // Linux `FLAG_ACK_MAYBE_DELAYED`: a lone short packet, and nothing else was delivered since it was sent.
-        let one = if self.counts_bytes { self.mss.into() } else { 1 };
-        let is_ack_delayed =
-            info.is_ack_delayed && self.sampler.delivered_since_newest().is_some_and(|volume| volume <= one);
-        let (rtt, oldest) = match info.rtt {
-            AckRtt::Measured { newest, oldest } => (newest, oldest),
-            AckRtt::None => (None, None),
+        let is_ack_delayed = self.is_delayed(info);
+        let rtt = match info.rtt {
+            AckRtt::Taken { newest } => newest,
+            AckRtt::Measured { newest, oldest } => self.take_rtt(now, newest, oldest, info),
+            AckRtt::None => None,
             AckRtt::Newest => {
                 let rtt = open.send_time.map(|sent| now.since(sent));
-                (rtt, rtt)
+                self.take_rtt(now, rtt, rtt, info)
             }
         };
-        if let Some(rtt) = rtt {
-            if !(is_ack_delayed && self.rtt.min().is_some_and(|min| rtt > min)) {
-                self.rtt.on_min_sample(now, rtt);
-            }
-        }
-        if let Some(rtt) = oldest {
-            let counts = (self.sampler.newest_prior_delivered(), self.sampler.delivered());
-            let (una, next) = info.una_next.unwrap_or(counts);
-            self.rtt.on_sample(now, rtt, una, next);
-        }
         let mut rs = self.sampler.sample(now, self.rtt.min_us());
         let (prior, after) = info.in_flight.unwrap_or((open.prior_in_flight, self.flight));
         self.flight = after;

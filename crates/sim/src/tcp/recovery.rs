@@ -102,6 +102,13 @@ impl Sender {
         if rtt_oldest.is_some() {
             self.backoff = 0;
         }
+        let mut info = AckInfo::NONE;
+        info.rtt = AckRtt::Measured { newest: rtt, oldest: rtt_oldest };
+        info.una_next = Some((self.board.una, self.board.next));
+        info.is_ack_delayed = seen.short_only && prior_sacked == 0 && delivered == 1;
+        // The timers below use it.
+        self.cc.on_rtt(&open, &info);
+        info.rtt = AckRtt::Taken { newest: rtt };
         if self.tlp_high_seq.is_some() {
             self.process_tlp(now, ack, &seen);
         }
@@ -119,13 +126,10 @@ impl Sender {
             let packets = if self.has_accurate_ecn { marked.min(delivered.max(1)) } else { delivered };
             self.cc.on_congestion_mark(now, packets);
         }
-        let mut info = AckInfo::NONE.with_edt(self.edt()).with_cwnd_limited(self.cwnd_limited());
-        info.rtt = AckRtt::Measured { newest: rtt, oldest: rtt_oldest };
+        info = info.with_edt(self.edt()).with_cwnd_limited(self.cwnd_limited());
         info.in_flight = Some((prior_in_flight, self.flight()));
         info.packets_out = Some(self.board.packets_out());
-        info.una_next = Some((self.board.una, self.board.next));
         info.is_duplicate = !seen.advanced;
-        info.is_ack_delayed = seen.short_only && prior_sacked == 0 && delivered == 1;
         let may_raise_cwnd = if self.rack.reordering > REORDERING { progress } else { seen.acked > 0 };
         if may_raise_cwnd && !matches!(self.cc.ca_state(), CaState::Cwr | CaState::Recovery) {
             self.cwnd_stamp = now; // Linux tcp_cong_avoid

@@ -117,10 +117,10 @@ impl Sender {
         if self.board.packets_out() == 0 || !matches!(self.cc.ca_state(), CaState::Open | CaState::Cwr) {
             return false;
         }
-        let wait = match self.cc.rtt().smoothed() {
+        let wait = match self.cc.rtt().smoothed_exactly() {
             Some(srtt) => {
                 let slack = if self.board.packets_out() == 1 { LONE_SEGMENT } else { TIMEOUT_MIN };
-                Span::nanos(srtt.as_nanos() * 2) + slack
+                Span::micros(srtt.as_nanos() * 2 / 1_000) + slack
             }
             None => PROBE_INITIAL,
         };
@@ -257,6 +257,24 @@ impl Sender {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::setup::{FlowSetup, Traffic};
+    use crate::tcp::packet::AckPacket;
+    use bbrlab_core::AlgorithmConfig;
+
+    /// A handshake of 100 ms, and the ACK of the first of ten segments 40 ms after it was sent: a mean of 92.5 ms, so the probe
+    /// is due after 187 ms. By the mean of 100 ms it would come five ticks later.
+    #[test]
+    fn a_loss_probe_is_timed_by_the_rtt_of_its_own_ack() {
+        let mut setup = FlowSetup::bulk("cubic", AlgorithmConfig::named("cubic").unwrap());
+        setup.traffic = Traffic::Size(14_480);
+        let (mut sender, mut out) = (Sender::new(0, &setup, 1), Vec::new());
+        let at = |ms| Time::ZERO + Span::millis(ms);
+        sender.start(at(0), &mut out);
+        sender.on_syn_ack(at(100), &setup, at(0), &mut out);
+        let ack = AckPacket { una: 1, ts_echo: at(100), window: u64::MAX, ..AckPacket::default() };
+        sender.on_ack(at(140), &ack, &mut out);
+        assert_eq!((sender.timer.kind, sender.timer.at), (TimerKind::LossProbe, at(332)));
+    }
 
     /// The partial tick in which a wait begins is not counted.
     #[test]
