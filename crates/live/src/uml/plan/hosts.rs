@@ -153,6 +153,9 @@ impl Plan {
             let _ = writeln!(self.discipline(&router), "{line}");
         }
         self.sysctl(name, "ipv4/conf/all/rp_filter", 0);
+        // After a timeout Linux draws the packets' hash anew. It is the hosts' own, and no wire carries it, but these devices do, so
+        // the link's queues would take the connection for another one.
+        self.sysctl(name, "core/txrehash", 0);
     }
 
     pub(super) fn write_sender(&mut self, index: usize) {
