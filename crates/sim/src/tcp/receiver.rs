@@ -357,9 +357,14 @@ impl Receiver {
     // spec: Linux __tcp_ack_snd_check
     fn take(&mut self, now: Time, segment: &Segment, before: usize) -> AckDecision {
         self.takes_fast_path = self.has_default_rules;
+        let is_first = self.bytes == 0;
         self.bytes += u64::from(segment.len);
         self.fresh += 1;
         if segment.seq != self.next {
+            // Before the first segment in order all ACKs leave at once. They set the delay, so no quick ACKs begin with that segment.
+            if self.in_order_bytes == 0 {
+                self.quick = if is_first { 1 } else { self.quick | 1 };
+            }
             if u64::from(segment.len) != self.mss {
                 self.short.push((segment.seq, segment.len));
             }

@@ -3,10 +3,14 @@
 
 use super::*;
 
+/// Bytes that [`receiver`] has before segment 0.
+const BEFORE: u64 = 1448;
+
+/// A receiver to which data has arrived in order, before segment 0.
 fn receiver() -> Receiver {
     let mut receiver = Receiver::new(1448, Rwnd::Unlimited, false, &HostSetup::default());
     receiver.on_handshake(Time::ZERO, Span::millis(40));
-    receiver.quick = 0;
+    (receiver.quick, receiver.bytes, receiver.in_order_bytes) = (0, BEFORE, BEFORE);
     receiver
 }
 
@@ -64,6 +68,17 @@ fn a_late_segment_from_before_a_retransmission_is_refused() {
     assert_eq!(arrive(101, 5, 58), (2, Some((0, 0))), "two ticks before it");
     assert_eq!(arrive(101, 5, 59), (2, Some((3, 4))), "one tick before it");
     assert_eq!(arrive(102, 4, 61), (2, Some((2, 4))), "sent after it");
+}
+
+/// Linux begins quick ACKs with the first segment in order, unless an ACK has set the delay before it.
+#[test]
+fn a_first_segment_out_of_order_leaves_no_quick_acks() {
+    let mut r = Receiver::new(1448, Rwnd::Unlimited, false, &HostSetup::default());
+    r.on_handshake(Time::ZERO, Span::millis(40));
+    let order = [3, 4, 5, 6, 7, 0, 1, 2, 8, 9, 10];
+    let acked: Vec<u64> =
+        (0..11).filter(|&i| arrive(&mut r, Time::nanos(i), &segment(order[i as usize])).is_some()).collect();
+    assert_eq!(acked, [0, 1, 2, 3, 4, 5, 6, 7, 9], "all until the hole is filled, then every second");
 }
 
 #[test]
@@ -217,7 +232,7 @@ fn a_segment_that_arrives_twice_is_reported_by_dsack() {
     let mut r = receiver();
     arrive(&mut r, Time::nanos(1), &segment(0));
     let ack = arrive(&mut r, Time::nanos(2), &segment(0)).unwrap();
-    assert_eq!((ack.dsack, r.duplicates, r.bytes), (Some(0), 1, 1448));
+    assert_eq!((ack.dsack, r.duplicates, r.bytes - BEFORE), (Some(0), 1, 1448));
 }
 
 /// Above the left edge the ACK for a duplicate may be compressed; if more data arrives before it, its DSACK is lost.
@@ -272,7 +287,7 @@ fn bytes_in_order_count_short_segments_at_their_length() {
     let mut r = receiver();
     arrive(&mut r, Time::nanos(1), &Segment { len: 100, ..segment(1) });
     arrive(&mut r, Time::nanos(2), &segment(0));
-    assert_eq!(r.in_order_bytes, 1548);
+    assert_eq!(r.in_order_bytes - BEFORE, 1548);
 }
 
 #[test]
@@ -350,8 +365,9 @@ fn a_buffer_half_full_of_out_of_order_data_ends_quick_acks() {
     for (segments, is_quick) in [(28, true), (32, false)] {
         let mut r = Receiver::new(1448, Rwnd::Auto(60 * 1448), true, &HostSetup::default());
         r.on_handshake(Time::ZERO, Span::millis(40));
+        arrive(&mut r, Time::ZERO + Span::millis(20), &Segment { sent: Time::ZERO, ..segment(0) });
         r.quick = 100;
-        for seq in 1..=segments {
+        for seq in 2..segments + 2 {
             arrive(&mut r, Time::ZERO + Span::millis(20), &Segment { sent: Time::ZERO, ..segment(seq) });
         }
         assert_eq!(r.quick > 0, is_quick, "{segments} segments");
