@@ -79,6 +79,8 @@ pub struct Receiver {
     /// Times of each SYN and of its SYN-ACK.
     syn_acks: Vec<(Time, Time)>,
     is_established: bool,
+    /// True if data completed the handshake, because the packet before it was lost.
+    is_opened_by_data: bool,
     gro: Option<Span>,
     gro_at: Time,
     gro_wants: AckDecision,
@@ -148,6 +150,7 @@ impl Receiver {
             syn_acked: Time::ZERO,
             syn_acks: Vec::new(),
             is_established: false,
+            is_opened_by_data: false,
             gro: host.gro,
             gro_at: Time::NEVER,
             gro_wants: AckDecision::Nothing,
@@ -215,9 +218,7 @@ impl Receiver {
             acks.push(self.syn_ack(now, segment));
             return;
         }
-        if !self.is_established {
-            self.on_handshake(now, now.since(self.syn_acked));
-        }
+        self.complete_handshake(now, segment);
         if segment.marks & mark::BARE != 0 {
             return;
         }
@@ -361,9 +362,8 @@ impl Receiver {
         self.bytes += u64::from(segment.len);
         self.fresh += 1;
         if segment.seq != self.next {
-            // Before the first segment in order all ACKs leave at once. They set the delay, so no quick ACKs begin with that segment.
             if self.in_order_bytes == 0 {
-                self.quick = if is_first { 1 } else { self.quick | 1 };
+                self.open_out_of_order(is_first);
             }
             if u64::from(segment.len) != self.mss {
                 self.short.push((segment.seq, segment.len));

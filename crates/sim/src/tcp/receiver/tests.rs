@@ -73,12 +73,20 @@ fn a_late_segment_from_before_a_retransmission_is_refused() {
 /// Linux begins quick ACKs with the first segment in order, unless an ACK has set the delay before it.
 #[test]
 fn a_first_segment_out_of_order_leaves_no_quick_acks() {
-    let mut r = Receiver::new(1448, Rwnd::Unlimited, false, &HostSetup::default());
-    r.on_handshake(Time::ZERO, Span::millis(40));
-    let order = [3, 4, 5, 6, 7, 0, 1, 2, 8, 9, 10];
-    let acked: Vec<u64> =
-        (0..11).filter(|&i| arrive(&mut r, Time::nanos(i), &segment(order[i as usize])).is_some()).collect();
-    assert_eq!(acked, [0, 1, 2, 3, 4, 5, 6, 7, 9], "all until the hole is filled, then every second");
+    for (is_opened_by_data, expected) in
+        [(false, [0, 1, 2, 3, 4, 5, 6, 7, 9].as_slice()), (true, &[0, 1, 2, 3, 5, 6, 7, 9])]
+    {
+        let mut r = Receiver::new(1448, Rwnd::Unlimited, false, &HostSetup::default());
+        r.on_handshake(Time::ZERO, Span::millis(40));
+        r.is_opened_by_data = is_opened_by_data;
+        let mut acked = Vec::new();
+        for (i, seq) in [3, 4, 5, 6, 7, 0, 1, 2, 8, 9, 10].into_iter().enumerate() {
+            if arrive(&mut r, Time::nanos(i as u64), &segment(seq)).is_some() {
+                acked.push(i);
+            }
+        }
+        assert_eq!(acked, expected, "all until the hole is filled, then every second");
+    }
 }
 
 #[test]
