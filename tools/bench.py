@@ -60,7 +60,8 @@ ADAPTERS = [("s2n", "bytes"), ("noq", "packets")]
 LIMITS = {
     ONE: 1800,
     "one cubic, 10 Mbit/s, 40 ms": 1700,
-    "six bbr1, 41 packets, 100 Mbit/s, 100 ms": 2150,
+    # Of the packets of seconds 2 to 3 a quarter is dropped (see docs/performance.md).
+    "six bbr1, 41 packets, 100 Mbit/s, 100 ms": 2650,
     "100 bbr1, 100 Mbit/s, 20 ms": 4100,
     "one bbr1, 1 Gbit/s, 100 ms": 1350,
     "a run of 1 ms, besides reading its scenario": 13000,

@@ -359,7 +359,7 @@ impl<A: Algorithm> Controller<A> {
             && open.serial == self.serial
             && let Some(start) = self.open
         {
-            self.take_rtt(start.now, newest, oldest, info);
+            self.take_rtt(start.now, newest, oldest, self.is_delayed(info), info);
         }
     }
 
@@ -371,20 +371,27 @@ impl<A: Algorithm> Controller<A> {
         info.is_ack_delayed && self.sampler.delivered_since_newest().is_some_and(|volume| volume <= one)
     }
 
-    /// Gives these samples to the estimator. Returns the newest packet's.
-    #[inline]
-    fn take_rtt(&mut self, now: Time, newest: Option<Span>, oldest: Option<Span>, info: &AckInfo) -> Option<Span> {
-        if let Some(rtt) = newest
-            && !(self.rtt.min().is_some_and(|min| rtt > min) && self.is_delayed(info))
-        {
-            self.rtt.on_min_sample(now, rtt);
+    /// Gives these samples to the estimator.
+    #[allow(clippy::inline_always, reason = "runs for each ACK")]
+    #[inline(always)]
+    fn take_rtt(
+        &mut self,
+        now: Time,
+        newest: Option<Span>,
+        oldest: Option<Span>,
+        is_ack_delayed: bool,
+        info: &AckInfo,
+    ) {
+        if let Some(rtt) = newest {
+            if !(is_ack_delayed && self.rtt.min().is_some_and(|min| rtt > min)) {
+                self.rtt.on_min_sample(now, rtt);
+            }
         }
         if let Some(rtt) = oldest {
             let counts = (self.sampler.newest_prior_delivered(), self.sampler.delivered());
             let (una, next) = info.una_next.unwrap_or(counts);
             self.rtt.on_sample(now, rtt, una, next);
         }
-        newest
     }
 
     /// Ends an open ACK that its host dropped, so that the model still gets it.
@@ -402,15 +409,17 @@ impl<A: Algorithm> Controller<A> {
         self.serial = self.serial.wrapping_add(1);
         let now = open.now;
         let is_ack_delayed = self.is_delayed(info);
-        let rtt = match info.rtt {
-            AckRtt::Taken { newest } => newest,
-            AckRtt::Measured { newest, oldest } => self.take_rtt(now, newest, oldest, info),
-            AckRtt::None => None,
+        let (rtt, oldest) = match info.rtt {
+            AckRtt::Measured { newest, oldest } => (newest, oldest),
+            AckRtt::Taken { newest } => (newest, None),
+            AckRtt::None => (None, None),
             AckRtt::Newest => {
                 let rtt = open.send_time.map(|sent| now.since(sent));
-                self.take_rtt(now, rtt, rtt, info)
+                (rtt, rtt)
             }
         };
+        let untaken = if matches!(info.rtt, AckRtt::Taken { .. }) { None } else { rtt };
+        self.take_rtt(now, untaken, oldest, is_ack_delayed, info);
         let mut rs = self.sampler.sample(now, self.rtt.min_us());
         let (prior, after) = info.in_flight.unwrap_or((open.prior_in_flight, self.flight));
         self.flight = after;
