@@ -115,8 +115,31 @@ fn an_ack_that_ends_after_a_path_change_changes_nothing() {
         let open = cc.on_delivered(batch);
         cc.on_path_change(Time::micros(45_000), MSS, None);
         let before = format!("{:?} {:?} {:?}", cc.snapshot(), cc.sampler(), cc.rtt());
+        cc.on_rtt(&open, &AckInfo::rtt(Span::micros(1)));
         cc.on_ack(open, &AckInfo::rtt(Span::micros(1)));
         assert_eq!(format!("{:?} {:?} {:?}", cc.snapshot(), cc.sampler(), cc.rtt()), before, "{name}");
+    });
+}
+
+/// An RTT that is taken before the end of its ACK is in the estimates then, and the model is the same after it.
+#[test]
+fn an_rtt_taken_early_counts_once() {
+    each(|name, cc, tokens| {
+        let [late, early] = [false, true].map(|is_early| {
+            let mut cc = cc.clone();
+            let mut batch = cc.begin_ack(Time::micros(41_000));
+            batch.delivered(&tokens[1], 1);
+            let open = cc.on_delivered(batch);
+            let mut info = AckInfo::rtt(Span::micros(7_000));
+            if is_early {
+                cc.on_rtt(&open, &info);
+                assert_eq!(cc.rtt().min(), Some(Span::micros(7_000)), "{name}");
+                info.rtt = AckRtt::Taken { newest: Some(Span::micros(7_000)) };
+            }
+            cc.on_ack(open, &info);
+            format!("{:?} {:?} {:?}", cc.snapshot(), cc.sampler(), cc.rtt())
+        });
+        assert_eq!(late, early, "{name}");
     });
 }
 
