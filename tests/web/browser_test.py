@@ -260,6 +260,8 @@ def time_travel(page):
     page.run("document.getElementById('step-round').click()")
     page.settle()
     check("step-round is one round trip", page.run(rounds) == count + 1, page.run(rounds) - count)
+    clocks = page.run("const p = window.bbrlab.player; p.playing = true; const before = p.clock; p.tick(-0.05); p.playing = false; return [before, p.clock]")
+    check("a picture from before the page's start does not turn the clock back", clocks[0] == clocks[1], clocks)
 
 
 def addresses(page):

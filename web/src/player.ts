@@ -94,11 +94,12 @@ export class Player {
     this.onshown();
   }
 
-  /** Called for each picture of the browser, `passed_ms` after the last. */
+  /** Called for each picture of the browser, `passed_ms` after the last; a first picture may be from before the page's script began. */
   tick(passed_ms: number): void {
     if (this.playing && this.views.length && this.now_ns >= this.sought) {
       // In whole nanoseconds, as the simulation counts: with a fraction it would never arrive, and be asked at each picture of a pause.
-      this.clock = Math.min(Math.round(this.clock + Math.min(passed_ms, STEP_MAX_MS) * 1e6 * this.speed), this.duration_ns);
+      const step_ms = Math.max(0, Math.min(passed_ms, STEP_MAX_MS));
+      this.clock = Math.min(Math.round(this.clock + step_ms * 1e6 * this.speed), this.duration_ns);
     }
     if (this.waiting === 0 && this.clock !== this.now_ns && this.views.length && !(this.over && this.clock >= this.now_ns)) {
       const t_ns = this.clock;
