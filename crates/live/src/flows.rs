@@ -173,7 +173,7 @@ struct Live {
 
 /// Port on which a flow's receiver listens.
 fn receiver_port(flow: &FlowSetup) -> u16 {
-    PORT + u16::from(flow.has_dctcp_receiver())
+    PORT + u16::from(flow.host.dctcp_receiver)
 }
 
 struct Driver<'a> {
@@ -206,7 +206,7 @@ impl<'a> Driver<'a> {
         for (end, flow) in ends.iter().zip(&setup.flows) {
             let port = receiver_port(flow);
             if let std::collections::btree_map::Entry::Vacant(place) = listeners.entry((end.to, port)) {
-                let cc = flow.has_dctcp_receiver().then_some(end.cc.as_str());
+                let cc = flow.host.dctcp_receiver.then_some(end.cc.as_str());
                 let fd = socket::within(end.receiver.as_fd(), || socket::listener(socket::at(end.to, port), cc))?;
                 recv_socket::bound_window(flow, &fd)?;
                 place.insert(fd);

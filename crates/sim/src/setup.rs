@@ -310,6 +310,8 @@ pub struct HostSetup {
     pub ecn: bool,
     /// The receiver reports the number of marked packets (RFC 9768), not only that some were marked.
     pub accurate_ecn: bool,
+    /// It does so as DCTCP, which in Linux has to run at both ends (RFC 8257 §3.2).
+    pub dctcp_receiver: bool,
     /// The sender sets ECT(1), for the low-latency queue of an L4S link (RFC 9331).
     pub l4s: bool,
     /// The SYN and its answer are ECN-capable too, as of algorithms that need ECN. Source: Linux `tcp_ecn_send_syn`.
@@ -489,11 +491,6 @@ impl FlowSetup {
         self.host.ecn && Ecn::usual(self.algorithm.name()) != Ecn::Off
     }
 
-    /// True if on a real kernel the receiver runs DCTCP too, and so reports each mark (RFC 8257 §3.2).
-    pub fn has_dctcp_receiver(&self) -> bool {
-        self.host.accurate_ecn && self.algorithm.info().linux_name == Some("dctcp")
-    }
-
     /// End of the flow according to its result, seconds: its completion or its stop, whichever came first.
     pub fn end_s(&self, result: &FlowResult) -> Option<f64> {
         // The mean over responses is not a point in time.
@@ -560,6 +557,7 @@ impl Default for HostSetup {
             delayed_ack: None,
             ecn: false,
             accurate_ecn: false,
+            dctcp_receiver: false,
             l4s: false,
             ecn_syn: false,
             initial_cwnd: 10,

@@ -255,7 +255,7 @@ fn tcp_ecn(setup: &Setup) -> u8 {
     let asked =
         setup.flows.iter().find(|flow| !flow.asks_for_ecn()).map(|flow| (flow.host.ecn, flow.host.accurate_ecn));
     let accepts = setup.flows.iter().any(FlowSetup::asks_for_ecn);
-    let accepts_accurate = setup.flows.iter().any(|flow| flow.host.accurate_ecn && !flow.has_dctcp_receiver());
+    let accepts_accurate = setup.flows.iter().any(|flow| flow.host.accurate_ecn && !flow.host.dctcp_receiver);
     match (asked, accepts_accurate) {
         (Some((_, true)), _) => 3,
         (Some((true, _)), true) => 4,

@@ -116,7 +116,7 @@ pub fn check_modules(setup: &Setup, is_given: bool) -> Result<()> {
 
 /// The feature for which a setup needs a newer kernel, and the first series that has it.
 fn need(setup: &Setup) -> Option<(&'static str, Series)> {
-    if setup.flows.iter().any(|flow| flow.host.accurate_ecn && !flow.has_dctcp_receiver()) {
+    if setup.flows.iter().any(|flow| flow.host.accurate_ecn && !flow.host.dctcp_receiver) {
         return Some(("accurate ECN", ACCURATE_ECN));
     }
     if setup.links.iter().chain(setup.up.as_deref()).any(|link| matches!(link.aqm, Aqm::DualPi2(_))) {

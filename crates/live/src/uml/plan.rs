@@ -143,7 +143,7 @@ fn time(span: Span) -> String {
 /// The kernel's `tcp_ecn`: none, that of RFC 3168 (which a DCTCP receiver answers in its own way), or accurate feedback.
 fn tcp_ecn(flow: &FlowSetup) -> u8 {
     match flow.host {
-        host if host.accurate_ecn && !flow.has_dctcp_receiver() => ACCURATE_ECN,
+        host if host.accurate_ecn && !host.dctcp_receiver => ACCURATE_ECN,
         host => host.ecn.into(),
     }
 }

@@ -18,6 +18,8 @@ pub(super) fn host(spec: &FlowSpec) -> HostSetup {
     let (options, default) = (&spec.options, HostSetup::default());
     let mss = options.mss.unwrap_or(MSS_DEFAULT);
     let ecn = options.ecn.unwrap_or_else(|| Ecn::usual(spec.cc.as_str()));
+    let is_accurate = matches!(ecn, Ecn::Accurate | Ecn::L4s);
+    let transport = options.transport.unwrap_or_default();
     HostSetup {
         pacing: options.pacing.unwrap_or(default.pacing),
         // To the sender, a limit of one segment means "off".
@@ -25,11 +27,12 @@ pub(super) fn host(spec: &FlowSpec) -> HostSetup {
         gro: options.gro.filter(|gro| gro.0 > 0).map(TimeSpan::span),
         delayed_ack: options.delack.map(TimeSpan::span),
         ecn: ecn != Ecn::Off,
-        accurate_ecn: matches!(ecn, Ecn::Accurate | Ecn::L4s),
+        accurate_ecn: is_accurate,
+        dctcp_receiver: is_accurate && Ecn::usual(spec.cc.as_str()) == Ecn::Accurate && !transport.is_quic(),
         l4s: ecn == Ecn::L4s,
         ecn_syn: ecn != Ecn::Off && Ecn::usual(spec.cc.as_str()) != Ecn::Off,
         initial_cwnd: options.iw.unwrap_or(default.initial_cwnd),
-        transport: options.transport.unwrap_or_default(),
+        transport,
         ack: options.ack,
         program: options.program.unwrap_or(default.program),
     }

@@ -158,7 +158,7 @@ impl Receiver {
             dsack: None,
             acknowledged: 0,
             fresh: 0,
-            ecn: Ecn::new(host.ecn, host.accurate_ecn, host.l4s),
+            ecn: Ecn::new(host),
             window: Window::new(rwnd, mss.into()),
             window_edge: 0,
             has_default_rules: !host.ecn && host.gro.is_none() && rule.is_none() && !matches!(rwnd, Rwnd::Auto(_)),
@@ -250,7 +250,7 @@ impl Receiver {
         let (before, arrived) = self.ranges_from(segment.seq);
         // One that ends before the acknowledged data is discarded. spec: Linux tcp_sequence
         let is_discarded = segment.seq + 1 < self.acknowledged;
-        let want = if is_discarded { AckDecision::Nothing } else { self.note_ecn(segment) };
+        let want = if is_discarded { AckDecision::Nothing } else { self.note_ecn(segment, acks) };
         self.dsack = None;
         let is_again = segment.seq < arrived;
         if is_again {
@@ -326,10 +326,17 @@ impl Receiver {
         self.compressed = 0;
     }
 
-    fn note_ecn(&mut self, segment: &Segment) -> AckDecision {
+    fn note_ecn(&mut self, segment: &Segment, acks: &mut Vec<AckPacket>) -> AckDecision {
+        let ce = self.ecn.ce;
         match self.ecn.note(segment.marks, segment.seq < self.next) {
             Hurry::No => AckDecision::Nothing,
             Hurry::Once => AckDecision::Now,
+            Hurry::AfterDelayed => {
+                if self.ack_at != Time::NEVER {
+                    acks.push(AckPacket { ce, ..self.make_ack(None) });
+                }
+                AckDecision::Now
+            }
             Hurry::Twice => {
                 self.quick = self.quick.max(2);
                 self.delay.reset();

@@ -110,6 +110,8 @@ pub struct Sender {
     // ECN
     pub(super) ecn: bool,
     pub(super) has_accurate_ecn: bool,
+    /// True if the receiver is told of each reduction: RFC 3168's and DCTCP's.
+    pub(super) reports_cwr: bool,
     is_l4s: bool,
     syn_is_ect: bool,
     /// Marked packets reported so far.
@@ -194,6 +196,7 @@ impl Sender {
             cwnd_stamp: setup.start,
             ecn: setup.host.ecn,
             has_accurate_ecn: setup.host.accurate_ecn,
+            reports_cwr: setup.host.ecn && (!setup.host.accurate_ecn || setup.host.dctcp_receiver),
             is_l4s: setup.host.l4s,
             syn_is_ect: setup.host.ecn_syn,
             ce: 0,
@@ -540,7 +543,7 @@ impl Sender {
         // spec: Linux tcp_ecn_send
         if self.ecn && (extra & mark::RETRANSMIT == 0 || self.has_accurate_ecn) {
             marks |= self.ect();
-            if self.send_cwr {
+            if self.send_cwr && extra & mark::RETRANSMIT == 0 {
                 self.send_cwr = false;
                 marks |= mark::CWR;
             }

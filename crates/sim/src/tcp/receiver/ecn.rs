@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::super::packet::mark;
+use crate::setup::HostSetup;
 
 /// ECN of a receiver.
 #[derive(Clone, Copy, Debug, Default)]
@@ -9,6 +10,8 @@ pub struct Ecn {
     is_on: bool,
     /// Accurate feedback instead of RFC 3168's echo.
     is_accurate: bool,
+    /// Feedback of DCTCP's receiver.
+    is_dctcp: bool,
     /// Marked packets so far, for accurate feedback.
     pub ce: u32,
     /// ECN codepoint of the receiver's ACKs: with accurate feedback the sender's, otherwise none.
@@ -29,18 +32,29 @@ pub enum Hurry {
     No,
     /// It is acknowledged at once.
     Once,
+    /// Packets whose ACK is delayed are acknowledged first, then this one.
+    AfterDelayed,
     /// It and the next are.
     Twice,
 }
 
 impl Ecn {
-    pub const fn new(is_on: bool, is_accurate: bool, is_l4s: bool) -> Self {
-        let ack_marks = match (is_on && is_accurate, is_l4s) {
+    pub const fn new(host: &HostSetup) -> Self {
+        let ack_marks = match (host.ecn && host.accurate_ecn, host.l4s) {
             (false, _) => 0,
             (true, false) => mark::ECT,
             (true, true) => mark::ECT | mark::ECT_1,
         };
-        Self { is_on, is_accurate, ce: 0, ack_marks, echo: false, was_marked: false, has_seen_ect: false }
+        Self {
+            is_on: host.ecn,
+            is_accurate: host.accurate_ecn,
+            is_dctcp: host.dctcp_receiver,
+            ce: 0,
+            ack_marks,
+            echo: false,
+            was_marked: false,
+            has_seen_ect: false,
+        }
     }
 
     /// Notes a packet that is not discarded. Of one below the next expected, RFC 3168's receiver notes CWR alone.
@@ -48,6 +62,9 @@ impl Ecn {
         let is_marked = marks & mark::CE != 0;
         if !self.is_on {
             return Hurry::No;
+        }
+        if self.is_dctcp {
+            return self.note_as_dctcp(marks, is_below);
         }
         if self.is_accurate {
             // spec: Linux tcp_ecn_received_counters: a change of the codepoint is acknowledged at once.
@@ -74,6 +91,19 @@ impl Ecn {
         self.has_seen_ect |= is_ect;
         hurry
     }
+
+    /// Notes a packet so that each ACK covers packets of one kind only: all marked, or none.
+    // spec: RFC 8257 §3.2; Linux dctcp_ece_ack_update, tcp_ecn_accept_cwr
+    fn note_as_dctcp(&mut self, marks: u8, is_below: bool) -> Hurry {
+        let hurry = if marks & mark::CWR != 0 { Hurry::Once } else { Hurry::No };
+        if is_below {
+            return hurry;
+        }
+        let is_marked = marks & mark::CE != 0;
+        self.ce = self.ce.wrapping_add(u32::from(is_marked));
+        let has_changed = std::mem::replace(&mut self.was_marked, is_marked) != is_marked;
+        if has_changed { Hurry::AfterDelayed } else { hurry }
+    }
 }
 
 #[cfg(test)]
@@ -82,7 +112,7 @@ mod tests {
 
     #[test]
     fn cwr_ends_the_echo_and_is_acknowledged_at_once() {
-        let mut ecn = Ecn::new(true, false, false);
+        let mut ecn = Ecn::new(&HostSetup { ecn: true, ..HostSetup::default() });
         assert_eq!((ecn.note(mark::ECT, false), ecn.echo), (Hurry::No, false));
         assert_eq!((ecn.note(mark::ECT | mark::CE, false), ecn.echo), (Hurry::Twice, true));
         assert_eq!((ecn.note(mark::ECT | mark::CE, false), ecn.echo), (Hurry::No, true));
@@ -93,7 +123,7 @@ mod tests {
 
     #[test]
     fn a_retransmission_without_ect_hurries_two_acks_once_ect_was_seen() {
-        let mut ecn = Ecn::new(true, false, false);
+        let mut ecn = Ecn::new(&HostSetup { ecn: true, ..HostSetup::default() });
         assert_eq!(ecn.note(mark::RETRANSMIT, false), Hurry::No);
         ecn.note(mark::ECT, false);
         assert_eq!(ecn.note(mark::RETRANSMIT, false), Hurry::Twice);
@@ -102,7 +132,7 @@ mod tests {
 
     #[test]
     fn the_mark_of_a_duplicate_counts_for_accurate_feedback_alone() {
-        let mut ecn = Ecn::new(true, false, false);
+        let mut ecn = Ecn::new(&HostSetup { ecn: true, ..HostSetup::default() });
         assert_eq!((ecn.note(mark::ECT | mark::CE, true), ecn.echo), (Hurry::No, false));
         let mut ecn = Ecn::new(true, true, false);
         assert_eq!((ecn.note(mark::ECT | mark::CE, true), ecn.ce), (Hurry::Once, 1));
