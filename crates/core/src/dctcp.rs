@@ -2,7 +2,6 @@
 //! Spec: RFC 8257; Linux 6.12 `tcp_dctcp.c`.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use crate::event::Ack;
 use crate::params::params;
 
 /// Unit of α: 1024 stands for 1. Source: Linux `DCTCP_MAX_ALPHA`.
@@ -56,10 +55,9 @@ impl Dctcp {
     }
 
     /// Updates α once per round.
-    // spec: Linux dctcp_update_alpha. Differs: this ACK's own reduction uses the α of the ACK before, because a host reports
-    // its recovery state before the end of the ACK.
-    pub fn on_ack(&mut self, ack: &Ack) {
-        if ack.una < self.round_end {
+    // spec: Linux dctcp_update_alpha
+    pub fn end_round(&mut self, una: u64, next: u64, delivered: u64) {
+        if una < self.round_end {
             return;
         }
         let decay = match self.alpha >> self.shift_g {
@@ -68,11 +66,11 @@ impl Dctcp {
         };
         self.alpha -= decay;
         if self.marked > 0 {
-            let delivered = ack.delivered.saturating_sub(self.delivered).max(1);
-            let share = (self.marked.min(delivered) << (10 - self.shift_g)) / delivered;
+            let packets = delivered.saturating_sub(self.delivered).max(1);
+            let share = (self.marked.min(packets) << (10 - self.shift_g)) / packets;
             self.alpha = (self.alpha + share as u32).min(ALPHA_MAX);
         }
-        (self.marked, self.delivered, self.round_end) = (0, ack.delivered, ack.next);
+        (self.marked, self.delivered, self.round_end) = (0, delivered, next);
     }
 
     /// Window after a mark.
@@ -88,7 +86,7 @@ mod tests {
 
     fn round(dctcp: &mut Dctcp, nth: u64, marked: u64) {
         dctcp.on_marks(marked);
-        dctcp.on_ack(&Ack { una: nth * 100, next: nth * 100 + 100, delivered: nth * 100, ..Ack::default() });
+        dctcp.end_round(nth * 100, nth * 100 + 100, nth * 100);
     }
 
     #[test]

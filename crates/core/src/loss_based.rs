@@ -147,7 +147,7 @@ impl LossBased {
                     self.ssthresh = self.cwnd;
                 }
             }
-            Growth::Dctcp(dctcp) => dctcp.on_ack(ack),
+            Growth::Dctcp(dctcp) => dctcp.end_round(ack.una, ack.next, ack.delivered),
             Growth::Reno { .. } => {}
         }
     }

@@ -203,6 +203,7 @@ impl Storm {
         match event & 7 {
             0 => self.cc.on_tlp_ack(),
             1 => self.cc.on_tlp_recovery(self.now, source.bool()),
+            2 => self.cc.on_marked_round(source.u64(), source.u64()),
             _ => self.cc.on_congestion_mark(self.now, source.u64()),
         }
     }

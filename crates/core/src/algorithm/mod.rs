@@ -147,6 +147,10 @@ forward::define! { ($)
             /// Handles ECN marks on `packets` of the packets that the ACK in progress delivers. Default: nothing.
             fn on_congestion_mark(&mut self, packets: u64) {}
 
+            /// Handles the end of a round by an ACK with marks, before the reduction that they cause. `una` is the first packet not
+            /// acknowledged, `next` the next to be sent; `delivered` includes this ACK's packets. Default: nothing.
+            fn on_marked_round(&mut self, una: u64, next: u64, delivered: u64) {}
+
             /// Updates the model by one ACK and returns the outputs. Default: [`Self::on_ack`], then [`Self::outputs`]; an override must
             /// be equivalent.
             #[inline]

@@ -142,6 +142,14 @@ impl<A: Algorithm> Controller<A> {
         self.note_outputs();
     }
 
+    /// Reports the sequence numbers of the ACK in progress, after its marks and before the [reduction](Self::on_ca_state) that they
+    /// cause, so that it counts the marks of a round that ends now. For hosts with their own recovery; the numbers are those of
+    /// [`AckInfo::una_next`](crate::host::AckInfo::una_next).
+    // spec: Linux 7.3 tcp_in_ack_event
+    pub fn on_marked_round(&mut self, una: u64, next: u64) {
+        self.algorithm.on_marked_round(una, next, self.sampler.delivered());
+    }
+
     /// Reports a recovery begun by a timer: loss-based algorithms reduce their window at once, as if one packet had been delivered.
     // spec: Linux tcp_rack_reo_timeout
     pub fn on_recovery_by_timer(&mut self, now: Time, in_flight: Flight) {

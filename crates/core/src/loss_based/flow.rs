@@ -1,7 +1,7 @@
 //! Adapter that runs Reno, CUBIC and DCTCP in a controller.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use super::LossBased;
+use super::{Growth, LossBased};
 use crate::State;
 use crate::algorithm::{Algorithm, own_methods};
 use crate::event::{Ack, CaState, Init, TxStart};
@@ -21,6 +21,12 @@ impl Algorithm for LossBased {
 
     fn on_congestion_mark(&mut self, packets: u64) {
         Self::on_congestion_mark(self, packets);
+    }
+
+    fn on_marked_round(&mut self, una: u64, next: u64, delivered: u64) {
+        if let Growth::Dctcp(dctcp) = &mut self.growth {
+            dctcp.end_round(una, next, delivered);
+        }
     }
 
     fn on_recovery_by_timer(&mut self, ack: &Ack) {

@@ -200,13 +200,12 @@ impl Headers {
             _ => TcpFlags::ACK,
         };
         let flags = if has(mark::PUSH) { flags.and(TcpFlags::PSH) } else { flags };
-        let ecn = if has(mark::CE) { 3 } else { 2 * u8::from(has(mark::ECT)) };
         PacketRecord {
             seq: if is_syn { 0 } else { self.byte(segment.seq) },
             ack: u64::from(!is_syn),
             len: segment.len.into(),
             flags,
-            ecn,
+            ecn: codepoint(segment.marks),
             window: SENDER_WINDOW,
             ts_val: timestamp(segment.sent),
             ts_ecr: if heard == 0 { 0 } else { timestamp(self.echoes[heard - 1].1) },
@@ -223,6 +222,7 @@ impl Headers {
             seq: u64::from(!ack.syn),
             ack: if ack.syn { 1 } else { self.byte(ack.una) },
             flags,
+            ecn: codepoint(ack.marks),
             window: ack.window,
             ts_val: timestamp(sent),
             ts_ecr: timestamp(ack.ts_echo),
@@ -261,6 +261,16 @@ impl Headers {
             sack: [(0, 0); SACK_BLOCKS],
             tap,
         }
+    }
+}
+
+/// ECN bits of a packet with these marks.
+const fn codepoint(marks: u8) -> u8 {
+    match marks & (mark::CE | mark::ECT_1 | mark::ECT) {
+        0 => 0,
+        bits if bits & mark::CE != 0 => 3,
+        bits if bits & mark::ECT_1 != 0 => 1,
+        _ => 2,
     }
 }
 

@@ -86,7 +86,7 @@ pub struct PacketRecord {
     pub len: u32,
     /// TCP flags.
     pub flags: TcpFlags,
-    /// IP's ECN bits: 0 not capable, 2 capable, 3 congestion experienced.
+    /// IP's ECN bits: 0 not capable, 1 ECT(1), 2 ECT(0), 3 congestion experienced.
     pub ecn: u8,
     /// Receive window, bytes.
     pub window: u64,

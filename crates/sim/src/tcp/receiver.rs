@@ -327,13 +327,13 @@ impl Receiver {
     }
 
     fn note_ecn(&mut self, segment: &Segment, acks: &mut Vec<AckPacket>) -> AckDecision {
-        let ce = self.ecn.ce;
+        let ece = self.ecn.echo;
         match self.ecn.note(segment.marks, segment.seq < self.next) {
             Hurry::No => AckDecision::Nothing,
             Hurry::Once => AckDecision::Now,
             Hurry::AfterDelayed => {
                 if self.ack_at != Time::NEVER {
-                    acks.push(AckPacket { ce, ..self.make_ack(None) });
+                    acks.push(AckPacket { ece, ..self.make_ack(None) });
                 }
                 AckDecision::Now
             }

@@ -109,6 +109,12 @@ impl Sender {
         // The timers below use it.
         self.cc.on_rtt(&open, &info);
         info.rtt = AckRtt::Taken { newest: rtt };
+        // spec: Linux 7.3 tcp_count_delivered, tcp_in_ack_event
+        if seen.ece {
+            let packets = if self.has_accurate_ecn { marked.min(delivered.max(1)) } else { delivered };
+            self.cc.on_congestion_mark(now, packets);
+            self.cc.on_marked_round(self.board.una, self.board.next);
+        }
         if self.tlp_high_seq.is_some() {
             self.process_tlp(now, ack, &seen);
         }
@@ -122,10 +128,6 @@ impl Sender {
             self.rearm_rto(now);
         }
         let progress = seen.acked > 0 || seen.sacked > 0;
-        if seen.ece {
-            let packets = if self.has_accurate_ecn { marked.min(delivered.max(1)) } else { delivered };
-            self.cc.on_congestion_mark(now, packets);
-        }
         info = info.with_edt(self.edt()).with_cwnd_limited(self.cwnd_limited());
         info.in_flight = Some((prior_in_flight, self.flight()));
         info.packets_out = Some(self.board.packets_out());

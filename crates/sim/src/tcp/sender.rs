@@ -110,8 +110,8 @@ pub struct Sender {
     // ECN
     pub(super) ecn: bool,
     pub(super) has_accurate_ecn: bool,
-    /// True if the receiver is told of each reduction: RFC 3168's and DCTCP's.
-    pub(super) reports_cwr: bool,
+    /// True if retransmissions are ECN-capable too.
+    pub(super) retransmits_as_ect: bool,
     is_l4s: bool,
     syn_is_ect: bool,
     /// Marked packets reported so far.
@@ -195,8 +195,8 @@ impl Sender {
             cwnd_used: 0,
             cwnd_stamp: setup.start,
             ecn: setup.host.ecn,
-            has_accurate_ecn: setup.host.accurate_ecn,
-            reports_cwr: setup.host.ecn && (!setup.host.accurate_ecn || setup.host.dctcp_receiver),
+            has_accurate_ecn: setup.host.accurate_ecn && !setup.host.dctcp_receiver,
+            retransmits_as_ect: setup.host.accurate_ecn,
             is_l4s: setup.host.l4s,
             syn_is_ect: setup.host.ecn_syn,
             ce: 0,
@@ -539,9 +539,8 @@ impl Sender {
 
     pub(super) fn emit(&mut self, now: Time, seq: u64, len: u16, extra: u8, out: &mut Vec<Segment>) {
         let mut marks = extra;
-        // With accurate feedback, retransmissions are marked too.
         // spec: Linux tcp_ecn_send
-        if self.ecn && (extra & mark::RETRANSMIT == 0 || self.has_accurate_ecn) {
+        if self.ecn && (extra & mark::RETRANSMIT == 0 || self.retransmits_as_ect) {
             marks |= self.ect();
             if self.send_cwr && extra & mark::RETRANSMIT == 0 {
                 self.send_cwr = false;

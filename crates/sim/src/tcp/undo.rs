@@ -72,7 +72,7 @@ impl Sender {
     /// Sets CWR on the next new segment, because the window was reduced (RFC 3168).
     // spec: Linux tcp_ecn_queue_cwr
     pub(super) fn queue_cwr(&mut self) {
-        self.send_cwr = self.reports_cwr;
+        self.send_cwr = self.ecn && !self.has_accurate_ecn;
     }
 
     // spec: Linux tcp_try_undo_recovery

@@ -92,6 +92,10 @@ impl Algorithm for Probe {
         self.note("on_congestion_mark");
     }
 
+    fn on_marked_round(&mut self, _una: u64, _next: u64, _delivered: u64) {
+        self.note("on_marked_round");
+    }
+
     fn process(&mut self, _ack: &Ack, _sampler: &mut RateSampler, _mss: u32) -> Outputs {
         self.note("process");
         PROCESSED
@@ -223,6 +227,7 @@ pub(crate) fn dropped<A: Algorithm>(mut algorithm: A, probe: impl Fn(&A) -> &Pro
         on_tlp_ack();
         on_tlp_recovery(now, 1, false);
         on_congestion_mark(1);
+        on_marked_round(1, 2, 3);
         process(&ack, &mut sampler, 1) == PROCESSED;
         on_ca_state(CaState::Open, CaState::Loss);
         on_recovery_by_timer(&ack);

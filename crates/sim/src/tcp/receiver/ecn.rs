@@ -17,7 +17,7 @@ pub struct Ecn {
     /// ECN codepoint of the receiver's ACKs: with accurate feedback the sender's, otherwise none.
     // spec: Linux tcp_ecn_send
     pub ack_marks: u8,
-    /// True if its ACKs report congestion: RFC 3168's ECE.
+    /// True if its ACKs report congestion: RFC 3168's ECE, with DCTCP for the packets of that ACK alone.
     pub echo: bool,
     /// True if the last packet was marked, for accurate feedback.
     was_marked: bool,
@@ -100,8 +100,7 @@ impl Ecn {
             return hurry;
         }
         let is_marked = marks & mark::CE != 0;
-        self.ce = self.ce.wrapping_add(u32::from(is_marked));
-        let has_changed = std::mem::replace(&mut self.was_marked, is_marked) != is_marked;
+        let has_changed = std::mem::replace(&mut self.echo, is_marked) != is_marked;
         if has_changed { Hurry::AfterDelayed } else { hurry }
     }
 }
