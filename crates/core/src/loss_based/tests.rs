@@ -410,3 +410,16 @@ fn a_loss_in_an_episode_of_marks_halves_dctcps_window_once_more() {
         assert_eq!(flow.window().ssthresh, expected, "{algorithm}");
     }
 }
+
+/// The ACK that ends a round counts for the α of its own reduction. Source: Linux 7.3 `tcp_in_ack_event`.
+#[test]
+fn a_reduction_uses_the_alpha_of_the_round_that_its_marks_end() {
+    use crate::algorithm::Algorithm;
+    let mut flow = LossBased::dctcp(&DctcpParams { alpha_on_init: 0, ..DctcpParams::default() }, &init());
+    flow.set_window(HostWindow { cwnd: 1024, cwnd_count: 0, ssthresh: 512 }, Rate::bytes_per_sec(1));
+    flow.on_in_ack_event(&Ack { una: 1, next: 101, delivered: 1, ..Ack::default() }, 0);
+    Algorithm::on_congestion_mark(&mut flow, 100);
+    Algorithm::on_marked_round(&mut flow, 101, 201, 101);
+    flow.on_ca_state(CaState::Cwr);
+    assert_eq!(flow.window().ssthresh, 1024 - 1024 * 64 / 2048, "a sixteenth of all packets");
+}

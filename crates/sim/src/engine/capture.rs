@@ -356,4 +356,21 @@ mod tests {
         assert_eq!((some.packets.records.as_slice(), all.packets.cut), (&all.packets.records[..100], None));
         assert_eq!(some.packets.cut, Some(Time::nanos(all.packets.records[100].t_ns)));
     }
+
+    #[test]
+    fn ecn_bits_and_flags_are_those_of_the_packets() {
+        let seen = |flow: &str| {
+            let output = captured(flow, usize::MAX);
+            let mut seen: Vec<_> =
+                output.packets.records.iter().filter(|packet| packet.seq > 1 || packet.ack > 1).collect();
+            seen.retain(|packet| packet.tap == Tap::Sender);
+            let bits =
+                |dir| seen.iter().filter(|packet| packet.dir == dir).fold(0_u8, |bits, packet| bits | 1 << packet.ecn);
+            let has = |flag| seen.iter().any(|packet| packet.flags.has(flag));
+            (bits(Direction::Data), bits(Direction::Ack), has(TcpFlags::ECE), has(TcpFlags::CWR))
+        };
+        assert_eq!(seen("'cubic'"), (1, 1, false, false));
+        assert_eq!(seen("'dctcp,ecn=accurate'"), (1 << 2, 1 << 2, false, true), "losses reduce the window too");
+        assert_eq!(seen("'prague'"), (1 << 1, 1 << 1, false, false));
+    }
 }

@@ -17,7 +17,7 @@ use super::timers::{TICK, fires_at};
 use super::undo::stamp;
 use crate::setup::{AckEvery, HostSetup, Rwnd};
 use delay::AckDelay;
-use ecn::{Ecn, Hurry};
+use ecn::Ecn;
 use window::Window;
 
 /// ACKs sent immediately after a long gap in the data or a duplicate. Source: Linux `TCP_MAX_QUICKACKS`.
@@ -324,25 +324,6 @@ impl Receiver {
         self.ack_at = Time::NEVER;
         self.compress_at = Time::NEVER;
         self.compressed = 0;
-    }
-
-    fn note_ecn(&mut self, segment: &Segment, acks: &mut Vec<AckPacket>) -> AckDecision {
-        let ece = self.ecn.echo;
-        match self.ecn.note(segment.marks, segment.seq < self.next) {
-            Hurry::No => AckDecision::Nothing,
-            Hurry::Once => AckDecision::Now,
-            Hurry::AfterDelayed => {
-                if self.ack_at != Time::NEVER {
-                    acks.push(AckPacket { ece, ..self.make_ack(None) });
-                }
-                AckDecision::Now
-            }
-            Hurry::Twice => {
-                self.quick = self.quick.max(2);
-                self.delay.reset();
-                AckDecision::Now
-            }
-        }
     }
 
     /// Number of ranges that begin at or before a segment, with the end of the last one or of the in-order data. Most segments

@@ -1,7 +1,10 @@
 //! The receiver's part of ECN: what its ACKs report, and which of them it hurries. Spec: RFC 3168, RFC 9768; Linux 6.12 and 7.3.
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use super::super::packet::mark;
+use bbrlab_core::Time;
+
+use super::super::packet::{AckPacket, Segment, mark};
+use super::{AckDecision, Receiver};
 use crate::setup::HostSetup;
 
 /// ECN of a receiver.
@@ -105,13 +108,42 @@ impl Ecn {
     }
 }
 
+impl Receiver {
+    /// Notes a packet's marks. Returns the urgency of its ACK; pushes that of earlier packets, if it goes first.
+    pub(super) fn note_ecn(&mut self, segment: &Segment, acks: &mut Vec<AckPacket>) -> AckDecision {
+        let ece = self.ecn.echo;
+        match self.ecn.note(segment.marks, segment.seq < self.next) {
+            Hurry::No => AckDecision::Nothing,
+            Hurry::Once => AckDecision::Now,
+            Hurry::AfterDelayed => {
+                if self.ack_at != Time::NEVER {
+                    acks.push(AckPacket { ece, ..self.make_ack(None) });
+                }
+                AckDecision::Now
+            }
+            Hurry::Twice => {
+                self.quick = self.quick.max(2);
+                self.delay.reset();
+                AckDecision::Now
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use bbrlab_core::Span;
+
     use super::*;
+    use crate::setup::Rwnd;
+
+    fn classic() -> Ecn {
+        Ecn::new(&HostSetup { ecn: true, ..HostSetup::default() })
+    }
 
     #[test]
     fn cwr_ends_the_echo_and_is_acknowledged_at_once() {
-        let mut ecn = Ecn::new(&HostSetup { ecn: true, ..HostSetup::default() });
+        let mut ecn = classic();
         assert_eq!((ecn.note(mark::ECT, false), ecn.echo), (Hurry::No, false));
         assert_eq!((ecn.note(mark::ECT | mark::CE, false), ecn.echo), (Hurry::Twice, true));
         assert_eq!((ecn.note(mark::ECT | mark::CE, false), ecn.echo), (Hurry::No, true));
@@ -122,20 +154,44 @@ mod tests {
 
     #[test]
     fn a_retransmission_without_ect_hurries_two_acks_once_ect_was_seen() {
-        let mut ecn = Ecn::new(&HostSetup { ecn: true, ..HostSetup::default() });
+        let mut ecn = classic();
         assert_eq!(ecn.note(mark::RETRANSMIT, false), Hurry::No);
         ecn.note(mark::ECT, false);
         assert_eq!(ecn.note(mark::RETRANSMIT, false), Hurry::Twice);
-        assert_eq!(Ecn::new(false, false, false).note(mark::RETRANSMIT, false), Hurry::No);
+        assert_eq!(Ecn::new(&HostSetup::default()).note(mark::RETRANSMIT, false), Hurry::No);
     }
 
     #[test]
     fn the_mark_of_a_duplicate_counts_for_accurate_feedback_alone() {
-        let mut ecn = Ecn::new(&HostSetup { ecn: true, ..HostSetup::default() });
+        let mut ecn = classic();
         assert_eq!((ecn.note(mark::ECT | mark::CE, true), ecn.echo), (Hurry::No, false));
-        let mut ecn = Ecn::new(true, true, false);
+        let mut ecn = Ecn::new(&HostSetup { ecn: true, accurate_ecn: true, ..HostSetup::default() });
         assert_eq!((ecn.note(mark::ECT | mark::CE, true), ecn.ce), (Hurry::Once, 1));
         assert_eq!((ecn.note(mark::ECT | mark::CE, false), ecn.ce), (Hurry::No, 2));
         assert_eq!((ecn.note(mark::ECT, false), ecn.ce, ecn.echo), (Hurry::Once, 2, false));
+    }
+
+    /// Source: RFC 8257 §3.2; Linux `dctcp_ece_ack_update`.
+    #[test]
+    fn an_ack_of_dctcps_receiver_covers_packets_of_one_kind() {
+        let host = HostSetup { ecn: true, accurate_ecn: true, dctcp_receiver: true, ..HostSetup::default() };
+        let mut receiver = Receiver::new(1448, Rwnd::Unlimited, false, &host);
+        receiver.on_handshake(Time::ZERO, Span::millis(40));
+        receiver.quick = 0;
+        let mut arrive = |seq, marks| {
+            let segment = Segment { seq, sent: Time::nanos(seq), flow: 0, len: 1448, hop: 0, marks: marks | mark::ECT };
+            let mut acks = Vec::new();
+            receiver.on_segment(Time::ZERO + Span::millis(41 + seq), &segment, &mut acks);
+            acks.iter().map(|ack| (ack.una, ack.ece)).collect::<Vec<_>>()
+        };
+        arrive(0, 0); // the first data is acknowledged at once, or delayed
+        arrive(1, 0);
+        assert_eq!(arrive(2, 0), []);
+        assert_eq!(arrive(3, mark::CE), [(3, false), (4, true)], "a delayed ACK goes first");
+        assert_eq!(arrive(4, mark::CE), []);
+        assert_eq!(arrive(5, mark::CE), [(6, true)]);
+        assert_eq!(arrive(6, 0), [(7, false)], "nothing was delayed");
+        assert_eq!(arrive(7, mark::CWR), [(8, false)], "a reduced window may be one packet");
+        assert_eq!(arrive(3, mark::CE), [(8, false)], "a duplicate changes nothing");
     }
 }
