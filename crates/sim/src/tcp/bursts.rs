@@ -134,7 +134,8 @@ impl Sender {
             return false;
         }
         // No deferral if the next ACK is not expected soon.
-        let head = self.board.peek(self.board.una).token.send_time();
+        let head = self.board.peek(self.board.una);
+        let head = head.token.send_time() + Span::nanos(head.sent_ns.into());
         let srtt = self.cc.rtt().smoothed_exactly().unwrap_or(Span::ZERO);
         let soon = Span::nanos(srtt.as_nanos() / 2).min(DEFER_MAX);
         if (head + srtt).since(now) > soon {
@@ -284,7 +285,7 @@ mod tests {
         let token = sender.token(sender.board.next - 1);
         let first = sender.board.next;
         for nth in 0..8 {
-            sender.board.push(token, 1448, 7 - nth);
+            sender.board.push(token, 0, 1448, 7 - nth);
         }
         if is_behind_sacked {
             sender.board.mark_sacked(first - 1);

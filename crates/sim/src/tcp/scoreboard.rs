@@ -32,6 +32,8 @@ pub struct Record {
     pub flags: u8,
     /// Segments that follow it in the same super-packet, at most 255.
     pub rest: u8,
+    /// Nanoseconds of its first transmission after the token's microsecond.
+    pub sent_ns: u16,
 }
 
 /// Smallest ring: a multiple of 64, so that a word of a bit map never wraps.
@@ -110,13 +112,13 @@ impl Scoreboard {
     }
 
     /// Adds the next new segment, which `rest` more follow in the same super-packet.
-    pub fn push(&mut self, token: PacketToken, len: u16, rest: u32) -> u64 {
+    pub fn push(&mut self, token: PacketToken, sent_ns: u16, len: u16, rest: u32) -> u64 {
         if u64::from(self.packets_out()) > self.mask {
             self.grow();
         }
         let seq = self.next;
         self.next += 1;
-        self.records[(seq & self.mask) as usize] = Record { token, len, flags: 0, rest: rest.min(255) as u8 };
+        self.records[(seq & self.mask) as usize] = Record { token, len, flags: 0, rest: rest.min(255) as u8, sent_ns };
         seq
     }
 
@@ -438,7 +440,7 @@ mod tests {
     fn board(n: u64) -> Scoreboard {
         let mut board = Scoreboard::default();
         for _ in 0..n {
-            board.push(PacketToken::default(), 1448, 0);
+            board.push(PacketToken::default(), 0, 1448, 0);
         }
         board
     }
@@ -477,7 +479,7 @@ mod tests {
             let now = bbrlab_core::Time::nanos(burst * 1_000_000);
             let token = sampler.on_sent(now, 0, false, false);
             for _ in 0..40 {
-                board.push(token, 1448, 0);
+                board.push(token, 0, 1448, 0);
             }
         }
         // One hole spans the border of two bursts, another is split by a SACK; words of the bit maps end at 64.
@@ -503,7 +505,7 @@ mod tests {
         board.mark_sacked(55);
         board.mark_lost(52);
         for _ in 0..500 {
-            board.push(PacketToken::default(), 1448, 0);
+            board.push(PacketToken::default(), 0, 1448, 0);
         }
         assert_eq!(board.next_unsacked(55, 60), Some(56));
         assert_eq!(board.next_pending(), Some(52));

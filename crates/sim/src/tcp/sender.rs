@@ -508,9 +508,10 @@ impl Sender {
         }
         let segments = segments.min(self.cc.cwnd().saturating_sub(self.board.in_flight()).max(1));
         let (mut n, mut bytes, sent_us) = (0, 0, token.send_us());
+        let sent_ns = leaves.since(token.send_time()).as_nanos().min(999) as u16;
         while n < segments {
             let len = mss.min(end - self.next_bytes);
-            let seq = self.board.push(token, len as u16, segments - n - 1);
+            let seq = self.board.push(token, sent_ns, len as u16, segments - n - 1);
             self.board.sent_log.push_back((seq, sent_us));
             self.next_bytes += len;
             bytes += len;

@@ -334,7 +334,7 @@ impl Sender {
             }
         };
         let token = self.cc.on_sent(now, &Sent::packet(bytes.into()));
-        let number = self.board.push(token, bytes, 0);
+        let number = self.board.push(token, 0, bytes, 0);
         quic.carried.push_back(data);
         quic.last_sent = now;
         let mut marks = 0;
