@@ -508,7 +508,7 @@ impl Sender {
         }
         let segments = segments.min(self.cc.cwnd().saturating_sub(self.board.in_flight()).max(1));
         let (mut n, mut bytes, sent_us) = (0, 0, token.send_us());
-        let sent_ns = leaves.since(token.send_time()).as_nanos().min(999) as u16;
+        let sent_ns = leaves.as_nanos().wrapping_sub(sent_us * 1000) as u16; // below 1000
         while n < segments {
             let len = mss.min(end - self.next_bytes);
             let seq = self.board.push(token, sent_ns, len as u16, segments - n - 1);
