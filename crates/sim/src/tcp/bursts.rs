@@ -202,12 +202,17 @@ mod tests {
     }
 
     fn sender_of(algorithm: &str) -> (Sender, Vec<Segment>) {
+        sender_from(algorithm, Time::ZERO + Span::millis(100))
+    }
+
+    /// A sender whose handshake, begun at zero, ends at this time, when it sends its first flight.
+    fn sender_from(algorithm: &str, now: Time) -> (Sender, Vec<Segment>) {
         let setup = FlowSetup::bulk(algorithm, AlgorithmConfig::named(algorithm).unwrap());
         let mut sender = Sender::new(0, &setup, 1);
         let mut out = Vec::new();
         sender.start(Time::ZERO, &mut out);
         out.clear();
-        sender.on_syn_ack(Time::ZERO + Span::millis(100), &setup, Time::ZERO, &mut out);
+        sender.on_syn_ack(now, &setup, Time::ZERO, &mut out);
         (sender, out)
     }
 
@@ -264,6 +269,16 @@ mod tests {
         assert!(defers(&sender));
         sender.app.written -= 1;
         assert!(!defers(&sender), "the last segment");
+    }
+
+    /// Linux compares `skb->tstamp`, which has nanoseconds, with the present time.
+    #[test]
+    fn the_wait_for_an_ack_is_expected_to_the_nanosecond() {
+        let (mut sender, _) = sender_from("cubic", Time::nanos(100_000_600));
+        (sender.window, sender.wstamp) = (1 << 30, Time::nanos(199_000_000));
+        let defers = |now| sender.should_defer(Time::nanos(now), 10, 8, 3, &mut false);
+        assert!(!defers(199_000_599), "the RTT is 100 ms, so the ACK is due more than a millisecond later");
+        assert!(defers(199_000_600));
     }
 
     /// An ACK that was overtaken leaves the window as it is. Source: Linux `tcp_may_update_window`.

@@ -508,7 +508,8 @@ impl Sender {
         }
         let segments = segments.min(self.cc.cwnd().saturating_sub(self.board.in_flight()).max(1));
         let (mut n, mut bytes, sent_us) = (0, 0, token.send_us());
-        let sent_ns = leaves.as_nanos().wrapping_sub(sent_us * 1000) as u16; // below 1000
+        let sent_ns = leaves.as_nanos().wrapping_sub(sent_us * 1000) as u16;
+        debug_assert!(sent_ns < 1_000);
         while n < segments {
             let len = mss.min(end - self.next_bytes);
             let seq = self.board.push(token, sent_ns, len as u16, segments - n - 1);
