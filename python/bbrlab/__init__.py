@@ -3,7 +3,7 @@
 >>> import bbrlab
 >>> r = bbrlab.run(rate="100mbit", rtt="40ms", buffer="1bdp", flows=["bbr3", "cubic@5s"], duration="30s")
 >>> round(r.groups["bbr3"].share, 2)
-0.73
+0.8
 
 Keywords, values and figures are those of the command `bbrlab run`; the same seed gives the same bytes.
 """
